@@ -12,7 +12,7 @@ ABORT: Final = "kraal.abort"
 """Name of the extension; its `call` aborts the connection."""
 
 
-def abort_of(scope: Scope) -> Callable[[], object]:
+def abort_function(scope: Scope) -> Callable[[], object]:
     """Return the function that aborts a request's connection; a no-op if the server lacks the extension."""
     abort: Callable[[], object] = scope.get("extensions", {}).get(ABORT, {}).get("call", _noop)
     return abort

@@ -30,7 +30,7 @@ from web.middleware.admission import Admission, Scarce
 from web.middleware.cors import CrossOrigin
 from web.middleware.response_cache import ResponseCache
 from web.middleware.response_headers import ResponseHeaders
-from web.requests.relay import NumbersRelay
+from web.requests.relay import MetricsRelay
 from web.resource import Endpoint, routes
 from web.routes import (
     assignments,
@@ -43,13 +43,13 @@ from web.routes import (
     metrics,
     offsets,
     plugins,
+    progress,
     root,
     tasks,
     topics,
 )
-from web.routes import dead_letters as letters_of
-from web.routes import loggers as loggers_of
-from web.routes import progress as numbers
+from web.routes import dead_letters as parse_letters
+from web.routes import loggers as plugin_loggers
 from web.routes.dead_letters import OpenKafka
 from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from kraal.plugins.registry import Registry
 
 
-_ADMIN: Final = (*loggers_of.ENDPOINTS, *assignments.ENDPOINTS)
+_ADMIN: Final = (*plugin_loggers.ENDPOINTS, *assignments.ENDPOINTS)
 """Everything below `/admin`, which `admin.listeners` can remove from the other listeners.
 
 Source: ConnectRestServer.adminResources (Kafka 4.3.0), which has no assignments.
@@ -132,11 +132,11 @@ def create_apps(
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
     services.admission.watch(Scarce.STREAMS, lambda: services.streams.open)
 
-    relay = NumbersRelay(services)
+    relay = MetricsRelay(services)
     main = [
         *_main_endpoints(services, scrape, gather),
         *changes.endpoints(relay),
-        *letters_of.endpoints(services, dead_letters),
+        *parse_letters.endpoints(services, dead_letters),
     ]
     main.append(openapi_endpoint(settings, main))
     return _apps(services, main, relay)
@@ -148,7 +148,7 @@ def _main_endpoints(
     """Return the endpoints of the main listeners."""
     return [
         *connectors.ENDPOINTS,
-        *(() if services.progress is None else numbers.ENDPOINTS),
+        *(() if services.progress is None else progress.ENDPOINTS),
         *tasks.ENDPOINTS,
         *internal.ENDPOINTS,
         *topics.ENDPOINTS,
@@ -163,7 +163,7 @@ def _main_endpoints(
     ]
 
 
-def _apps(services: Services, main: Sequence[Endpoint], relay: NumbersRelay) -> Apps:
+def _apps(services: Services, main: Sequence[Endpoint], relay: MetricsRelay) -> Apps:
     """Return the applications with the dashboard, which calls them."""
     settings = services.settings
     source = InProcess()
@@ -195,7 +195,7 @@ def _dashboard(services: Services, source: InProcess) -> LateDashboard:
 
 
 def _lifespan(
-    services: Services, dashboard: LateDashboard | None, relay: NumbersRelay
+    services: Services, dashboard: LateDashboard | None, relay: MetricsRelay
 ) -> Lifespan[Starlette]:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from web.errors import on_unexpected
 from web.middleware.basic_auth import may_pass, refusal
-from web.middleware.response_cache import key_of
+from web.middleware.response_cache import cache_key
 from web.requests.paths import use_raw_path
 from web.requests.signed_reads import is_signed_read
 from web.settings import Services
@@ -46,7 +46,7 @@ class AuthenticationMiddleware:
             await refusal()(scope, receive, self._with_server(send))
             return
         if scope["method"] == "GET" and _asks_for_json(scope["headers"]):
-            body = self._services.rendered.find(self._services.published.latest, key_of(scope))
+            body = self._services.rendered.find(self._services.published.latest, cache_key(scope))
             if body is not None:
                 await self._send_cached(body, send)
                 return

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from actors.messages.herder import AwaitLive
 from kraal.cluster.views.snapshot import Snapshot
-from web.middleware.response_cache import key_of
+from web.middleware.response_cache import cache_key
 from web.openapi.operation import Operation
 from web.rendering import JSON, to_json
 from web.requests.herder_client import ask_herder
@@ -128,7 +128,7 @@ async def live_snapshot(services: Services) -> Snapshot:
 def cached_answer(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
     """Answer with a value and cache it while the snapshot is the latest."""
     body = to_json(value)
-    services.rendered.keep(snapshot, key_of(request.scope), body)
+    services.rendered.keep(snapshot, cache_key(request.scope), body)
     return Response(body, headers={"Content-Type": JSON})
 
 

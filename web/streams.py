@@ -23,9 +23,9 @@ from kraal.core.ids import ConnectorName
 MAX_CHANGES: Final = 256
 """Number of changes that readers can resume after; each has at most 100 names of a kind."""
 COMPARE_INTERVAL_S: Final = 0.1
-NUMBERS: Final = "numbers"
+METRICS: Final = "numbers"
 """Kind of a change of task metrics."""
-NUMBERS_ELSEWHERE: Final = "numbers elsewhere"
+METRICS_ELSEWHERE: Final = "numbers elsewhere"
 """Kind of a change of the metrics of other workers' tasks; not sent to other workers."""
 RETENTION_S: Final = 60.0
 """Seconds after the last reader left until the history is dropped."""
@@ -41,10 +41,10 @@ def visible_changes(changed: Changes, kinds: frozenset[str] | None, *, to_worker
     """
     visible: dict[str, Names] = {}
     for kind, names in changed.items():
-        if kind != NUMBERS_ELSEWHERE:
+        if kind != METRICS_ELSEWHERE:
             add(visible, kind, names)
         elif not to_worker:
-            add(visible, NUMBERS, names)
+            add(visible, METRICS, names)
     return visible if kinds is None else {kind: names for kind, names in visible.items() if kind in kinds}
 
 
@@ -64,11 +64,11 @@ class Broadcaster:
 
     def __init__(self, published: Published) -> None:
         self.boot: Final = secrets.token_hex(6)
-        """Distinguishes the numbers of this process from those of others."""
+        """Distinguishes the sequence numbers of this process from those of others."""
         self._published = published
         self._readers: set[Reader] = set()
         self._history: deque[Changes] = deque(maxlen=MAX_CHANGES)
-        self._seq = self._numbers_seq = 0
+        self._seq = self._metrics_seq = 0
         self._compared: Snapshot | None = None
         """The snapshot at the latest change; None without a history."""
         self._compared_s = 0.0
@@ -89,9 +89,9 @@ class Broadcaster:
         return self._seq
 
     @property
-    def numbers_seq(self) -> int:
+    def metrics_seq(self) -> int:
         """Number of the latest change of task metrics, on any worker."""
-        return self._numbers_seq
+        return self._metrics_seq
 
     @property
     def published(self) -> Published:
@@ -206,8 +206,8 @@ class Broadcaster:
         if changed:
             self._seq += 1
             self._history.append(changed)
-            if NUMBERS in changed or NUMBERS_ELSEWHERE in changed:
-                self._numbers_seq = self._seq
+            if METRICS in changed or METRICS_ELSEWHERE in changed:
+                self._metrics_seq = self._seq
             for reader in self._readers:
                 reader.woken.set()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kraal.cli.dlq_kafka import find_box_of, find_connector, on_kafka, targets_of
+from kraal.cli.dlq_kafka import find_connector, find_letter_box, on_kafka, resolve_targets
 from kraal.client import dead_letters as over_rest
 from kraal.client.command import ClientGroup, NameType, output_option
 from kraal.client.output import emit, emit_table, say
@@ -169,7 +169,7 @@ def show(
         _require_kafka(topic=is_topic, partition=place is not None, limit=limit > over_rest.MAX_SHOWN)
         letters = [from_json(each) for each in reversed(over_rest.get_letters(rest, name, limit)["shown"])]
     else:
-        box = find_box_of(kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic)
+        box = find_letter_box(kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic)
         spans = kafka.spans(box.topic)
         if place:
             letters = islice(read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit)
@@ -273,8 +273,8 @@ def replay(
         _replay_over_rest(rest, name, limit, dry_run=dry_run, style=style)
         return
     connector = find_connector(rest, name, is_topic=is_topic)
-    box = find_box_of(kafka, name, connector, is_topic=is_topic)
-    targets = targets_of(rest, kafka, connector, to, allowed)
+    box = find_letter_box(kafka, name, connector, is_topic=is_topic)
+    targets = resolve_targets(rest, kafka, connector, to, allowed)
     spans = kafka.spans(box.topic)
     if place:
         spans, limit = from_offset(spans, box.topic, *place), limit or 1

@@ -84,13 +84,13 @@ def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] |
         return None
 
 
-def find_box_of(kafka: Kafka, name: str, connector: Mapping[str, Any] | None, *, is_topic: bool) -> Box:
+def find_letter_box(kafka: Kafka, name: str, connector: Mapping[str, Any] | None, *, is_topic: bool) -> Box:
     """Find the box of a connector or topic. Raises the errors of `find_box`."""
     kind = "Topic" if is_topic else "Connector or topic"
     return find_box(kafka, name, None if connector is None else connector["config"], kind)
 
 
-def targets_of(
+def resolve_targets(
     rest: Rest,
     kafka: Kafka,
     connector: Mapping[str, Any] | None,

@@ -26,7 +26,7 @@ _RETRY_S: Final = 5.0
 _COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 
 
-@click.command("doctor", short_help="Check what a worker needs, and say what to do.")
+@click.command("doctor", short_help="Check a worker's requirements and suggest fixes.")
 @click.argument("worker", type=click.Path(path_type=Path), required=False, metavar="[WORKER.properties]")
 @click.option("--url", help="REST API URL of a running worker to check, Kraal's or Java's.")
 @click.option(
@@ -36,7 +36,7 @@ _COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 )
 @output_option
 def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: str) -> None:
-    """Check Java, memory, disk, ports, brokers, topics, ACLs, plugins and Spark, and say what to do about each problem.
+    """Check Java, memory, disk, ports, brokers, topics, ACLs, plugins and Spark, and suggest a fix for each problem.
 
     With WORKER.properties, everything that this worker needs is checked. With --url, a running worker is asked about
     itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD are its user and password. Without both,
@@ -45,7 +45,7 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
     Exit codes: 0 no errors, though perhaps warnings; 1 at least one error; 2 invalid usage.
     """
     target = None if url is None else _target(url, cacert)
-    with Progress("Checking what a worker needs"):
+    with Progress("Checking the worker's requirements"):
         findings = _findings(worker, target)
     if style == "table":
         _print(findings)

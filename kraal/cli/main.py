@@ -22,7 +22,7 @@ WORKER_COMMANDS = {
     ),
     "kafka": Lazy("kraal.cli.kafka", "kafka_group", "Run a local Kafka broker for development and tests."),
     "jars": Lazy("kraal.cli.jars", "jars_command", "Download and verify jars of Kafka and Spark."),
-    "doctor": Lazy("kraal.cli.doctor", "doctor", "Check what a worker needs, and say what to do."),
+    "doctor": Lazy("kraal.cli.doctor", "doctor", "Check a worker's requirements and suggest fixes."),
     "prepare": Lazy("kraal.cli.prepare", "prepare", "Prepare this machine, so that workers start faster."),
     "new": Lazy("kraal.cli.new", "new_group", "Create a project for a connector."),
 }

@@ -106,7 +106,7 @@ def remove(what: tuple[str, ...], path: Path, worker: str | None, *, style: str)
 def lock(path: Path, worker: str | None, *, style: str) -> None:
     """Resolve all added plugins again, which updates dependencies and restores missing files.
 
-    What was added as a file or directory does not change.
+    Files and directories that were added locally do not change.
     """
     _require_lock(path)
     _apply(path, lambda: change.relock(path), worker, style)

@@ -14,7 +14,7 @@ import click
 
 from kraal.client.command import ClientCommand, with_rest
 from kraal.client.output import say
-from kraal.client.rest import Rest, trust_of
+from kraal.client.rest import Rest, create_ssl_context
 from kraal.client.target import Target
 from web.server import HttpServer, Listener
 from web.ui.app import DashboardApp, standalone
@@ -91,7 +91,7 @@ def _worker(target: Target) -> RemoteWorker:
     return RemoteWorker(
         url=target.url,
         auth=None if target.user is None else (target.user, password),
-        trust=trust_of(target) if target.url.startswith("https:") else None,
+        trust=create_ssl_context(target) if target.url.startswith("https:") else None,
         timeout_s=target.timeout_s,
         retry_s=target.retry_s,
     )

@@ -55,7 +55,7 @@ _HAS_EXPIRED: Final = 10
 """OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED."""
 
 
-def of_connection(cause: BaseException, url: str) -> str:
+def connection_hint(cause: BaseException, url: str) -> str:
     """Return a hint for a failed connection, from the operating system's or OpenSSL's error."""
     match cause:
         case ssl.SSLCertVerificationError():
@@ -80,7 +80,7 @@ def has_expired(error: ssl.SSLCertVerificationError) -> bool:
     return error.verify_code == _HAS_EXPIRED
 
 
-def of_refusal(status: int, text: str, resource: str, *, no_such_path: bool, repeated: bool) -> str:
+def refusal_hint(status: int, text: str, resource: str, *, no_such_path: bool, repeated: bool) -> str:
     """Return a hint for a rejected request.
 
     Args:
@@ -94,8 +94,8 @@ def of_refusal(status: int, text: str, resource: str, *, no_such_path: bool, rep
         return _NO_PATH
     if repeated:
         return _REBALANCE
-    if known := next((hint for part, hint in _BY_TEXT.items() if part in text), ""):
-        return known
+    if hint := next((text_hint for part, text_hint in _BY_TEXT.items() if part in text), ""):
+        return hint
     match status:
         case HTTPStatus.NOT_FOUND:
             return _LISTS.get(resource, "")

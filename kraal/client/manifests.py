@@ -118,7 +118,7 @@ def _parse(text: str, where: str) -> list[ConnectorFile]:
 
     try:
         documents = read_yaml(text, as_written)
-        with_numbers = read_yaml(text, typed) if any(map(_has_offsets, documents)) else documents
+        with_typed_offsets = read_yaml(text, typed) if any(map(_has_offsets, documents)) else documents
     except YamlError as exc:
         raise BadRequest(f"The {_WHAT} '{where}' is not valid YAML: {exc}.") from exc
     if not documents:
@@ -127,7 +127,7 @@ def _parse(text: str, where: str) -> list[ConnectorFile]:
         raise BadRequest(f"The {_WHAT} '{where}' is not a mapping of keys to values.")
     return [
         parse_connector_file(json.dumps(_with_typed_offsets(each, other)), where)
-        for each, other in zip(documents, with_numbers, strict=True)
+        for each, other in zip(documents, with_typed_offsets, strict=True)
     ]
 
 
@@ -136,7 +136,7 @@ def _has_offsets(document: Any) -> bool:
 
 
 def _with_typed_offsets(document: Any, typed_document: Any) -> Any:
-    """Return a document whose offsets have numbers; in configs, numbers stay texts."""
+    """Return a document with typed offsets; numbers in configs stay strings."""
     return {**document, _OFFSETS: typed_document[_OFFSETS]} if _has_offsets(document) else document
 
 

@@ -82,7 +82,7 @@ class Plan:
     state: str
     """State on the source cluster: RUNNING, PAUSED, STOPPED, FAILED."""
     begun: bool
-    """An earlier attempt left it on the target cluster, STOPPED with the same config."""
+    """Whether an earlier attempt created it on the target cluster: STOPPED, with the same config."""
 
 
 def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Say) -> None:

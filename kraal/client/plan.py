@@ -53,7 +53,7 @@ def difference(
         for key in old.keys() & new.keys()
         if old[key] != new[key] and hide_value(key, old[key], declared) == hide_value(key, new[key], declared)
     }
-    left = [_line(key, old[key], declared) for key in sorted(old)]
+    before_lines = [_line(key, old[key], declared) for key in sorted(old)]
     right = [
         _line(key, new[key], declared) + (_CHANGED_MARK if key in hidden_changes else "")
         for key in sorted(new)
@@ -61,7 +61,7 @@ def difference(
     from_title, to_title = (
         printable(title) if config is not None else "/dev/null" for title, config in (before, after)
     )
-    return list(difflib.unified_diff(left, right, from_title, to_title, lineterm="", n=_CONTEXT))
+    return list(difflib.unified_diff(before_lines, right, from_title, to_title, lineterm="", n=_CONTEXT))
 
 
 def changed_keys(

@@ -165,7 +165,7 @@ class Rest:
             raise Unreachable(text, hint=hints.ROUTE) from exc
         except httpx2.ConnectError as exc:
             cause = _cause(exc)
-            hint = hints.of_connection(cause, url)
+            hint = hints.connection_hint(cause, url)
             raise Unreachable(f"Cannot connect to {url}: {_describe_error(cause)}", hint=hint) from exc
         except httpx2.TimeoutException as exc:
             raise NoAnswer(
@@ -192,7 +192,7 @@ class Rest:
             )
             self._client = httpx2.Client(
                 auth=auth,
-                verify=trust_of(target),
+                verify=create_ssl_context(target),
                 timeout=httpx2.Timeout(target.timeout_s, connect=min(_CONNECT_TIMEOUT_S, target.timeout_s)),
                 headers={"Accept": "application/json", "User-Agent": f"kraal/{__version__}"},
                 trust_env=False,
@@ -219,7 +219,7 @@ class Rest:
         elif repeated:
             message += f" (retried for {self.target.retry_s:g} s)"
         no_path = status == HTTPStatus.NOT_FOUND and text == _NO_PATH
-        hint = hints.of_refusal(status, text, resource, no_such_path=no_path, repeated=repeated)
+        hint = hints.refusal_hint(status, text, resource, no_such_path=no_path, repeated=repeated)
         return Refused(status, text, message, hint=hint)
 
 
@@ -264,7 +264,7 @@ def _describe_error(cause: BaseException) -> str:
     return reason or str(cause) or type(cause).__name__
 
 
-def trust_of(target: Target) -> ssl.SSLContext:
+def create_ssl_context(target: Target) -> ssl.SSLContext:
     """Return the TLS context for a target. Raises Unreachable if its CA certificates cannot be read.
 
     For http, it has no certificates, because loading those of the machine takes 30 ms.

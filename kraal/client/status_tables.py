@@ -54,7 +54,7 @@ class Verdict(StrEnum):
 
 
 def list_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each connector with the numbers of running and of all tasks."""
+    """Yield a row for each connector with the counts of running and of all tasks."""
     for name, status in statuses.items():
         if status is None:
             yield (name, NONE, NONE, NONE, NONE)
@@ -147,10 +147,10 @@ def _instance(part: Mapping[str, Any]) -> Instance:
     return Instance(
         state=str(part.get("state", NONE)),
         worker=str(part.get("worker_id") or NONE),
-        trace=cause_of(part),
+        trace=failure_cause(part),
     )
 
 
-def cause_of(part: Mapping[str, Any]) -> str:
+def failure_cause(part: Mapping[str, Any]) -> str:
     """Return the root cause of the failure of a connector or task in a status, as one line; empty without one."""
     return printable(root_cause(part.get("trace"), MAX_LENGTH))

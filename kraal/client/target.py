@@ -72,8 +72,8 @@ def _split(url: str) -> SplitResult:
         port = 0
         parts = None
     if parts is None or not parts.hostname or port == 0:  # with an @, it may contain a password
-        shown = "" if "@" in url else f" '{url}'"
-        raise BadTarget(f"Invalid worker URL{shown}; expected something like http://host:8083.")
+        url_text = "" if "@" in url else f" '{url}'"
+        raise BadTarget(f"Invalid worker URL{url_text}; expected something like http://host:8083.")
     return parts
 
 

@@ -12,7 +12,7 @@ _GAP = "   "
 _CUT = "…"
 
 
-def width_of(text: str) -> int:
+def display_width(text: str) -> int:
     """Return the number of terminal columns that a printable text occupies."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
@@ -22,11 +22,11 @@ def width_of(text: str) -> int:
 
 def cut(text: str, width: int) -> str:
     """Return a text cut to `width` columns, with an ellipsis if it was too long."""
-    if width_of(text) <= width:
+    if display_width(text) <= width:
         return text
     head = ""
     for each in text:
-        if width_of(head) + width_of(each) > width - 1:
+        if display_width(head) + display_width(each) > width - 1:
             break
         head += each
     return head + _CUT if width > 0 else ""
@@ -40,11 +40,11 @@ def table(
     With `colored`, states have their colors, and the lines must not go through `printable` again.
     """
     lines = [[printable(cell) for cell in line] for line in (head, *rows)]
-    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(display_width, column)) for column in zip(*lines, strict=True)]
     formatted = []
     for line in lines:
         cells = [
-            cell + " " * (column_width - width_of(cell))
+            cell + " " * (column_width - display_width(cell))
             for cell, column_width in zip(line, widths, strict=True)
         ]
         text = _GAP.join(cells).rstrip()

@@ -50,8 +50,8 @@ def fetch(rest: Rest) -> Statuses:
     Raises Refused, NoAnswer, Unreachable.
     """
     names = rest.names()
-    found = rest.get("connectors", query=[("expand", "status")])
-    return {name: found.get(name, {}).get("status") for name in names}
+    statuses = rest.get("connectors", query=[("expand", "status")])
+    return {name: statuses.get(name, {}).get("status") for name in names}
 
 
 def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | None:

@@ -9,7 +9,7 @@ from kraal.config.worker.distributed import DistributedConfig, InternalTopic
 from kraal.core.errors import KraalError, StoreError
 from kraal.doctor.connection import unreachable
 from kraal.doctor.finding import Finding, Level, ok
-from kraal.doctor.permissions import Reader, check_permissions, of_cluster
+from kraal.doctor.permissions import Reader, check_permissions, judge_cluster
 from kraal.doctor.storage_topics import check_creation, check_times, check_topic, look_up
 from kraal.doctor.subject import Subject
 from kraal.kafka.cluster_info import cluster_id
@@ -64,4 +64,4 @@ def check_missing(reader: Reader, missing: Sequence[InternalTopic]) -> Iterator[
         yield Finding("acls.cluster", Level.SKIPPED, str(exc))
         return
     yield from check_creation(cluster, missing)
-    yield of_cluster(cluster, missing)
+    yield judge_cluster(cluster, missing)

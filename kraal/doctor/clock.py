@@ -26,7 +26,9 @@ def check_clock() -> Iterator[Finding]:
     state = kernel_state()
     if state is None:
         yield Finding(
-            "clock.synchronized", Level.SKIPPED, "The kernel does not tell whether its clock is right"
+            "clock.synchronized",
+            Level.SKIPPED,
+            "The kernel does not report whether its clock is synchronized",
         )
     else:
         yield synchronized(state)
@@ -50,7 +52,7 @@ def synchronized(state: int) -> Finding:
     return Finding("clock.synchronized", Level.HINT, what, _FIX)
 
 
-def of_records(topic: str, latest_s: float, now_s: float) -> Finding:
+def judge_record_time(topic: str, latest_s: float, now_s: float) -> Finding:
     """Judge the time of a topic's latest record, in seconds since the epoch; its age does not matter."""
     ahead_s = latest_s - now_s
     if ahead_s <= TOLERANCE_S:
@@ -59,11 +61,11 @@ def of_records(topic: str, latest_s: float, now_s: float) -> Finding:
     return Finding("clock.records", Level.WARNING, what, _FIX)
 
 
-def of_worker(url: str, date: str | None, sent_s: float, received_s: float) -> Finding:
+def judge_worker_time(url: str, date: str | None, sent_s: float, received_s: float) -> Finding:
     """Judge the header `Date` of a worker's answer.
 
     Args:
-        url: The worker's, shown.
+        url: URL of the worker, for the message.
         date: The header; its resolution is a second.
         sent_s: When the request was sent, in seconds since the epoch.
         received_s: When the answer was received.
@@ -71,7 +73,7 @@ def of_worker(url: str, date: str | None, sent_s: float, received_s: float) -> F
     try:
         worker_time = parsedate_to_datetime(date or "")
     except ValueError:
-        return Finding("clock.worker", Level.SKIPPED, f"{url} does not tell its time")
+        return Finding("clock.worker", Level.SKIPPED, f"{url} does not report its time")
     worker_s = (worker_time if worker_time.tzinfo else worker_time.replace(tzinfo=UTC)).timestamp()
     offset_s = worker_s - received_s if worker_s > received_s else min(worker_s + 1 - sent_s, 0.0)
     if abs(offset_s) <= TOLERANCE_S:

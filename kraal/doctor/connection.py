@@ -72,10 +72,10 @@ def unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> F
         what = f"no Kafka broker answers at {servers}: {'; '.join(each.what for each in causes)}"
         return Finding("broker.reachable", Level.ERROR, what, causes[0].fix)
     protocol = (client.get("security.protocol") or SecurityProtocol.PLAINTEXT).upper()
-    return Finding("broker.reachable", Level.ERROR, *of_client(str(error), protocol))
+    return Finding("broker.reachable", Level.ERROR, *describe_broker_error(str(error), protocol))
 
 
-def of_client(error: str, protocol: str) -> tuple[str, str]:
+def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
     """Diagnose a failure of Kafka's client after connections, and TLS if used, succeeded; return problem and fix."""
     if match := _ADVERTISED.search(error):
         return error, (

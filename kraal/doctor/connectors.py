@@ -53,7 +53,7 @@ def stalled(expanded: Expanded) -> Iterator[Finding]:
     """Yield a finding for each stalled task; only Kraal's workers report them."""
     if not any("progress" in each for each in expanded.values()):
         if expanded:
-            yield Finding("connectors.stalled", Level.SKIPPED, "Java workers do not tell of stalled tasks")
+            yield Finding("connectors.stalled", Level.SKIPPED, "Java workers do not report stalled tasks")
         return
     causes = {name: (each.get("progress") or {}).get("stall_cause") for name, each in expanded.items()}
     for name, cause in causes.items():
@@ -83,7 +83,7 @@ def stalled(expanded: Expanded) -> Iterator[Finding]:
         }
     )
     if silent:
-        what = f"Of the tasks on {', '.join(silent)} it is not known whether they are stalled"
+        what = f"Of the tasks on {', '.join(silent)} it is unknown whether they are stalled"
         yield Finding("connectors.stalled", Level.SKIPPED, what)
     elif not stalled_tasks and not any(causes.values()):
         yield ok("connectors.stalled", "No task is stalled")

@@ -28,7 +28,7 @@ def check_machine(subject: Subject) -> Iterator[Finding]:
     if available is not None:
         yield memory(available)
     yield files(files_allowed(*resource.getrlimit(resource.RLIMIT_NOFILE)))
-    yield disk(scratch_of(subject))
+    yield disk(scratch_directory(subject))
 
 
 def available_memory() -> int | None:
@@ -37,11 +37,11 @@ def available_memory() -> int | None:
     The limit of a container may be lower than the machine's memory. Source: cgroup-v2 of Linux, where a container sees
     its own group at the root.
     """
-    sizes = [each for each in (_of_machine(), _of_container()) if each is not None]
+    sizes = [each for each in (_machine_memory(), _container_memory()) if each is not None]
     return min(sizes, default=None)
 
 
-def _of_machine() -> int | None:
+def _machine_memory() -> int | None:
     try:
         lines = _MEMINFO.read_text("ascii").splitlines()
     except OSError:
@@ -50,7 +50,7 @@ def _of_machine() -> int | None:
     return None if available_kb is None else int(available_kb) * 1024
 
 
-def _of_container() -> int | None:
+def _container_memory() -> int | None:
     """Return the remainder of the group's limit; None without a limit. Reclaimable file caches do not count."""
     try:
         limit = int((_CGROUP / "memory.max").read_text("ascii"))
@@ -80,7 +80,7 @@ def files(limit: int) -> Finding:
     return Finding("machine.files", Level.WARNING, what, fix)
 
 
-def scratch_of(subject: Subject) -> Path:
+def scratch_directory(subject: Subject) -> Path:
     """Return the parent of a worker's scratch directory."""
     config = subject.distributed
     return Path(tempfile.gettempdir()) if config is None or config.data_dir is None else config.data_dir

@@ -9,7 +9,7 @@ from kraal.config.worker.distributed import DistributedConfig, ExactlyOnce, Inte
 from kraal.core.errors import KraalError, StoreError
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.doctor.storage_topics import Storage
-from kraal.kafka.permissions import Cluster, Permissions, of_description
+from kraal.kafka.permissions import Cluster, Permissions, described_permissions
 
 _PAGE = "docs/security.md lists all permissions that a worker needs."
 _USES_TOPIC = frozenset({"READ", "WRITE"})
@@ -35,18 +35,18 @@ def check_permissions(
         if each.is_missing:
             continue
         try:
-            yield from of_topic(each.topic, of_description(each.found))
+            yield from judge_topic(each.topic, described_permissions(each.description))
         except StoreError as exc:
             yield Finding("acls.topics", Level.SKIPPED, str(exc))
     try:
-        yield of_group(config.group_id, reader.of_group(config.group_id))
+        yield judge_group(config.group_id, reader.of_group(config.group_id))
     except KraalError as exc:
         yield Finding("acls.group", Level.SKIPPED, str(exc))
     if config.transactional_id is not None:
-        yield of_transactions(config)
+        yield list_transactional_ids(config)
 
 
-def of_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding]:
+def judge_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding]:
     """Judge the permissions on an internal topic that exists."""
     lacking = _USES_TOPIC - permissions.operations
     if permissions.refused or (permissions.operations and lacking):
@@ -54,7 +54,7 @@ def of_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding
         fix = f"Allow Read, Write and DescribeConfigs on it, or correct {topic.key}. {_PAGE}"
         yield Finding("acls.topics", Level.ERROR, what, fix)
     elif not permissions.operations:
-        what = f"The brokers do not tell what the worker's user may do on the topic {topic.name}"
+        what = f"The brokers do not report the operations of the worker's user on the topic {topic.name}"
         yield Finding("acls.topics", Level.SKIPPED, what)
     elif _OPTIONAL not in permissions.operations:
         what = (
@@ -65,7 +65,7 @@ def of_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding
         yield ok("acls.topics", f"The worker's user may read and write the topic {topic.name}")
 
 
-def of_group(group: str, permissions: Permissions) -> Finding:
+def judge_group(group: str, permissions: Permissions) -> Finding:
     """Judge the permissions on the workers' group."""
     lacking = _USES_GROUP - permissions.operations
     if permissions.refused or (permissions.operations and lacking):
@@ -73,30 +73,30 @@ def of_group(group: str, permissions: Permissions) -> Finding:
         fix = f"Allow Read and Describe on the group, or correct group.id. {_PAGE}"
         return Finding("acls.group", Level.ERROR, what, fix)
     if not permissions.operations:
-        what = f"The brokers do not tell what the worker's user may do on the group {group}"
+        what = f"The brokers do not report the operations of the worker's user on the group {group}"
         return Finding("acls.group", Level.SKIPPED, what)
     return ok("acls.group", f"The worker's user may join the group {group}")
 
 
-def of_cluster(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding:
+def judge_cluster(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding:
     """Judge whether the first worker can create the topics that do not exist."""
     names = ", ".join(topic.name for topic in missing)
     if "CREATE" in cluster.operations:
         return ok("acls.cluster", f"The worker's user may create topics: {names}")
     what = (
-        f"The worker's user may not create topics in the whole cluster; whether it may create {names} is not known "
+        f"The worker's user may not create topics in the whole cluster; whether it may create {names} is unknown "
         "before they exist"
     )
     fix = f"Allow Create on the topics, or create them, compacted. {_PAGE}"
     return Finding("acls.cluster", Level.HINT, what, fix)
 
 
-def of_transactions(config: DistributedConfig) -> Finding:
+def list_transactional_ids(config: DistributedConfig) -> Finding:
     """List the transactional ids of exactly-once support, whose permissions brokers do not report."""
     needed = [f"`{config.transactional_id}`"]
     if config.exactly_once is ExactlyOnce.ENABLED:
         needed.append(f"all that begin with `{config.group_id}-`")
-    what = "Whether the worker's user may use the transactional ids of exactly-once support cannot be asked"
+    what = "The brokers do not report whether the worker's user may use the transactional ids of exactly-once support"
     fix = f"If the brokers have ACLs, allow Describe and Write on transactional ids: {' and '.join(needed)}. {_PAGE}"
     return Finding("acls.transactions", Level.HINT, what, fix)
 

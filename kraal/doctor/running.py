@@ -14,10 +14,12 @@ from kraal.client.rest import Refused, Rest
 from kraal.client.target import BadTarget, Target, parse_target
 from kraal.core.errors import KraalError
 from kraal.doctor import connectors
-from kraal.doctor.clock import now_s, of_worker
+from kraal.doctor.clock import judge_worker_time, now_s
 from kraal.doctor.finding import Finding, Level, ok
 
-_REACH = "Check the URL, the firewall, and the worker's log; `kraal doctor worker.properties` on its machine says more."
+_REACH = (
+    "Check the URL, the firewall and the worker's log; `kraal doctor worker.properties` there checks more."
+)
 _EXPAND: Final = (("expand", "status"), ("expand", "info"), ("expand", "progress"), ("traces", "causes"))
 _OTHERS_TIMEOUT_S: Final = 3.0
 _MAX_OTHERS: Final = 64
@@ -62,10 +64,10 @@ def check_running(target: Target) -> Iterator[Finding]:
 
 
 def ask_worker(rest: Rest) -> Worker:
-    """Ask a worker for its version and its time. Raises Refused, NoAnswer, Unreachable."""
+    """Request a worker's version and time. Raises Refused, NoAnswer, Unreachable."""
     sent_s = now_s()
     body, headers = rest.get_with_headers()
-    clock = of_worker(rest.target.url, headers.get("Date"), sent_s, now_s())
+    clock = judge_worker_time(rest.target.url, headers.get("Date"), sent_s, now_s())
     kraal_version = f", Kraal {body.get('commit')}" if headers.get("Server", "").startswith("kraal/") else ""
     return Worker(
         rest.target.url, f"Connect {body.get('version')}{kraal_version}", body.get("kafka_cluster_id"), clock
@@ -126,9 +128,7 @@ def _ask_other(target: Target, url: str) -> Worker | Finding:
         with Rest(other) as rest:
             return ask_worker(rest)
     except Refused as exc:
-        return Finding(
-            "workers.reachable", Level.SKIPPED, f"{url} tells nothing without credentials ({exc.status})"
-        )
+        return Finding("workers.reachable", Level.SKIPPED, f"{url} requires credentials ({exc.status})")
     except BadTarget:
         return Finding("workers.reachable", Level.HINT, f"The worker id {url} is not an address", fix)
     except KraalError as exc:
@@ -140,7 +140,7 @@ def versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
     by_version: dict[str, list[str]] = {}
     for each in workers:
         by_version.setdefault(each.version, []).append(each.url)
-    suffix = f"; {unknown} more did not tell theirs" if unknown else ""
+    suffix = f"; {unknown} more did not report theirs" if unknown else ""
     if len(by_version) == 1:
         return ok("workers.versions", f"{next(iter(by_version))} on {len(workers)} workers{suffix}")
     listing = "; ".join(f"{version}: {', '.join(urls)}" for version, urls in by_version.items())

@@ -31,9 +31,7 @@ def check_spark(subject: Subject) -> Iterator[Finding]:
         yield Finding("spark.master", Level.SKIPPED, f"Whether {master} can be reached is not checked")
     else:
         fix = f"Set {_MASTER} to local[*], local[N], spark://HOST:PORT, k8s://URL or yarn."
-        yield Finding(
-            "spark.master", Level.ERROR, f"{_MASTER}={master} is not a master that Spark knows", fix
-        )
+        yield Finding("spark.master", Level.ERROR, f"{_MASTER}={master} is not a master URL of Spark", fix)
 
 
 def reachable(master: str) -> Finding:

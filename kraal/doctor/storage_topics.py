@@ -10,7 +10,7 @@ from kraal.config.worker.distributed import InternalTopic
 from kraal.config.worker.distributed_keys import CREATE_TOPICS
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import UNKNOWN_TOPIC
-from kraal.doctor.clock import now_s, of_records
+from kraal.doctor.clock import judge_record_time, now_s
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.kafka.permissions import Cluster
 from kraal.kafka.settings import code_of_cause
@@ -25,7 +25,7 @@ class Storage:
     """An internal topic and its description by the brokers."""
 
     topic: InternalTopic
-    found: Described | StoreError
+    description: Described | StoreError
     """The description with the permitted operations of the worker's user, or an error."""
     settings: Mapping[str, str] | StoreError
     """Empty if the worker's user may not read them, or if the topic does not exist."""
@@ -35,7 +35,7 @@ class Storage:
     @property
     def is_missing(self) -> bool:
         """Whether the topic does not exist."""
-        return isinstance(self.found, StoreError) and code_of_cause(self.found) in UNKNOWN_TOPIC
+        return isinstance(self.description, StoreError) and code_of_cause(self.description) in UNKNOWN_TOPIC
 
 
 def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:
@@ -54,7 +54,7 @@ def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:
 
 def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) -> Iterator[Finding]:
     """Check one topic; `single`: it must have one partition; `creates_topics`: a worker creates it if missing."""
-    topic, description = storage.topic, storage.found
+    topic, description = storage.topic, storage.description
     if isinstance(description, StoreError):
         yield _unknown(storage, str(description), creates_topics=creates_topics)
         return
@@ -118,10 +118,10 @@ def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
     """Check this machine's clock by the latest records of the topics that exist."""
     times: dict[str, int] = {}
     for each in storages:
-        if isinstance(each.found, StoreError):  # reported by the topic's own finding
+        if isinstance(each.description, StoreError):  # reported by the topic's own finding
             continue
         try:
-            latest_ms = admin.latest_time_ms(each.topic.name, each.found.partitions)
+            latest_ms = admin.latest_time_ms(each.topic.name, each.description.partitions)
         except StoreError:
             continue
         if latest_ms is not None:
@@ -131,7 +131,7 @@ def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
             "clock.records", Level.SKIPPED, "No worker has written records yet whose times can be compared"
         )
     latest = max(times, key=lambda name: times[name])
-    return of_records(latest, times[latest] / 1000, now_s())
+    return judge_record_time(latest, times[latest] / 1000, now_s())
 
 
 def _unknown(storage: Storage, reason: str, *, creates_topics: bool) -> Finding:

@@ -18,7 +18,7 @@ from kraal.core.ids import Config, ConnectorName, Instance, TargetState
 MAX_AUTHORS: Final = 1_000
 """Maximum number of authors; the oldest are forgotten."""
 REQUEST_TIMEOUT_MS: Final = 120_000
-"""How long after its request an author is kept at most, in milliseconds."""
+"""Maximum age of an author, in milliseconds."""
 FORWARDED_TIMEOUT_MS: Final = 10_000
 """How long after the answer to a forwarded request, in milliseconds."""
 
@@ -117,7 +117,7 @@ class Authors:
                     self._waiting = [each for each in self._waiting if each is not author]
 
     def take(self, effect: Effect) -> str | None:
-        """Return who asked for an effect, once; None if nobody asked this worker."""
+        """Return the author of an effect, once; None without a request to this worker."""
         with self._lock:
             now = self._now_ms()
             self._waiting = [each for each in self._waiting if now <= each.until_ms]

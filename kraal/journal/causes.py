@@ -1,8 +1,8 @@
-"""Causes of states: why an instance is in a state, and who asked for it. Pure.
+"""Causes of states: why an instance is in a state, and who requested it. Pure.
 
 A state of an instance follows from a *cause* that came before it: a request, an automatic restart, a rebalance. The
 herder notes a cause for exactly those instances that it concerns; the next state that the cause explains gets its text.
-States without a known cause are explained by what changed: the worker, the generation, the trace.
+States without a cause are explained by their change: the worker, the generation, the trace.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kraal.protocol.status_records import Status
 REMOVED: Final = "REMOVED"
 """The state of an instance whose status was deleted."""
 STORED: Final = "as stored"
-"""The cause of a state that the worker found when it started."""
+"""The cause of a state that was stored before the worker started."""
 FRESH_MS: Final = 600_000
 """How long a cause explains states, in milliseconds: Spark may take minutes to start."""
 
 
 class Kind(Enum):
-    """What a cause is about; the value is the text of the states that it explains."""
+    """Kinds of causes; the value is the text of the states that it explains."""
 
     CREATED = "created"
     CONFIG = "config changed"
@@ -52,7 +52,7 @@ _EXPLAINS: Final[dict[Kind, frozenset[str]]] = {
     Kind.CLOSING: _ENDS,
     Kind.ORPHANED: _ENDS,
 }
-"""States by causes; all others explain every state but FAILED."""
+"""States by kind; the other kinds explain every state except FAILED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Cause:
 
     kind: Kind
     by: str
-    """Who asked for it: `PUT from 10.0.0.7`, `another worker`; empty if nobody did."""
+    """Who requested it: `PUT from 10.0.0.7`, `another worker`; empty without a request."""
     ms: int
     """Time of its record, or of the decision; wall-clock milliseconds since the epoch."""
     text: str = ""
@@ -83,7 +83,7 @@ class Explained:
 
     cause: str
     by: str
-    known: bool
+    is_exact: bool
     """It is a noted cause, or a trace."""
     uses: bool = False
     """The noted cause is used up: it does not explain a later state."""
@@ -99,14 +99,14 @@ def explain(
     state = REMOVED if after is None else str(after.state)
     uses = is_settled(after)
     if after is not None and after.trace:
-        return Explained(printable(root_cause(after.trace)), "", known=True, uses=uses)
+        return Explained(printable(root_cause(after.trace)), "", is_exact=True, uses=uses)
     if noted is not None and now_ms - noted.ms <= FRESH_MS and noted.explains(state):
-        return Explained(noted.shown, noted.by, known=True, uses=uses)
-    return Explained(_without_cause(before, after, reason), "", known=False)
+        return Explained(noted.shown, noted.by, is_exact=True, uses=uses)
+    return Explained(_without_cause(before, after, reason), "", is_exact=False)
 
 
 def is_settled(status: Status | None) -> bool:
-    """Whether an instance has come to the end of what a cause led to."""
+    """Whether a status is the last effect of its cause."""
     return status is None or status.state not in (State.UNASSIGNED, State.RESTARTING)
 
 

@@ -3,7 +3,7 @@
 Written by the herder's thread; read by any. The current version is in the herder's snapshot: here are only its time and
 its author. An earlier version enters the ring when another one replaces it, with the names of the keys that differ, so
 that a changed secret is seen although both values are hidden. Secrets are hidden when a version is shown, because which
-values are secrets is known to plugins, which the herder's thread must not import.
+values are secrets is declared by plugins, which the herder's thread must not import.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from kraal.config.hidden import hide
 from kraal.core.ids import Config, ConnectorName, Json
-from kraal.journal.ring import ENTRY_BYTES, Kept, KeyedRings, text_bytes
+from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes
 
 MAX_VERSIONS: Final = 10
 """Maximum number of earlier versions of one config."""
@@ -68,20 +68,20 @@ class Configs:
         self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(each, total, MAX_VERSIONS)
         self._current: dict[ConnectorName, Written] = {}
 
-    def kept(self, name: ConnectorName) -> Kept[Version]:
+    def read(self, name: ConnectorName) -> RingContent[Version]:
         """Return the earlier versions of a config, oldest first. Any thread."""
-        return self._rings.kept(name)
+        return self._rings.read(name)
 
     def written(self, name: ConnectorName) -> Written | None:
         """Return when and by whom the current version was written. Any thread."""
         return self._current.get(name)
 
     def found(self, name: ConnectorName, written: Written) -> None:
-        """Note a version that the worker found when it started; the last one counts."""
+        """Note a version that was stored before the worker started; the last one counts."""
         self._current[name] = written
 
     def lost(self, name: ConnectorName) -> None:
-        """Forget such a version: the connector was deleted before the worker started."""
+        """Drop such a version: the connector was deleted before the worker started."""
         self._current.pop(name, None)
 
     def add(self, name: ConnectorName, before: Config | None, after: Config | None, written: Written) -> None:

@@ -1,4 +1,4 @@
-"""The journal as a whole: what the herder records, what REST reads, and who is told of it.
+"""The journal as a whole: what the herder records, what REST reads, and who is notified.
 
 The herder's thread records, except for log lines, which any thread does; reading is for any thread.
 """
@@ -29,42 +29,42 @@ CONFIGS_EACH: Final = 256 * _KIB
 LINES_EACH: Final = 128 * _KIB
 """Maximum sizes for one connector, in bytes."""
 MAX_REASONS: Final = 20
-"""Maximum number of rebalances whose reasons are kept for the states that follow them."""
+"""Maximum number of rebalances whose reasons explain later states."""
 
 Listener = Callable[[str, ConnectorName | None], None]
-"""Called with what has changed (`history`, `configs`, `logs` or `events`) and the connector, None for events."""
+"""Called with the kind of change (`history`, `configs`, `logs` or `events`) and the connector, None for events."""
 
 
 class Journal:
-    """Everything that a worker remembers of what happened on it."""
+    """The recent history of a worker."""
 
     def __init__(self, now_ms: Callable[[], int], max_bytes: int = DEFAULT_BYTES) -> None:
         """`max_bytes`: maximum size of all contents; 0: nothing is recorded."""
         self.enabled = max_bytes > 0
         self.boot = uuid.uuid4().hex
-        """Identifies this journal: sequences of numbers start again with another one."""
+        """Identifies this journal: sequence numbers start again in another one."""
         self.since_ms = now_ms()
-        """Wall-clock time from which on it has everything that it had room for."""
+        """Wall-clock time from which it records."""
         self.now_ms = now_ms
         self.authors = Authors(now_ms)
         self.states = States(min(STATES_EACH, max_bytes // 3), max_bytes // 3)
         self.configs = Configs(min(CONFIGS_EACH, max_bytes // 3), max_bytes // 3)
         lines = max_bytes // 6
-        self.lines = LogLines(min(LINES_EACH, lines), lines, lambda name: self._tell("logs", name))
+        self.lines = LogLines(min(LINES_EACH, lines), lines, lambda name: self._notify("logs", name))
         """A logging handler; see `follow_log`."""
         self.events = Events(max_bytes // 48, now_ms)
         self._reasons: dict[int, str] = {}
         self.roots: dict[ConnectorName, Cause] = {}
         """Requests that new task configs may follow from, by connector; the herder's thread only."""
         self._listeners: tuple[Listener, ...] = ()
-        self._telling = threading.local()
+        self._notifying = threading.local()
         self.status_replayed = False
         """A herder of this process has read the status log to its end."""
         self.config_offset: int | None = None
         """Offset up to which the config log was recorded; None: not yet read to its end."""
 
     def follow_log(self, root: logging.Logger | None = None) -> None:
-        """Keep the lines of connectors from now on that `root`, None: all of the process, gets."""
+        """Record the log lines of connectors from `root`, or with None of the process, from now on."""
         if self.enabled:
             (root or logging.getLogger()).addHandler(self.lines)
 
@@ -82,10 +82,10 @@ class Journal:
 
         return stop
 
-    def _tell(self, kind: str, name: ConnectorName | None) -> None:
-        if getattr(self._telling, "now", False):
-            return  # a listener logged: it is not told of its own lines
-        self._telling.now = True
+    def _notify(self, kind: str, name: ConnectorName | None) -> None:
+        if getattr(self._notifying, "now", False):
+            return  # a listener logged: it does not receive its own lines
+        self._notifying.now = True
         try:
             for listener in self._listeners:
                 try:
@@ -94,7 +94,7 @@ class Journal:
                     self._listeners = tuple(each for each in self._listeners if each is not listener)
                     log.exception("A listener of the journal failed; it is no longer called")
         finally:
-            self._telling.now = False
+            self._notifying.now = False
 
     # -- recording, on the herder's thread -------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Journal:
         """Record an event that happens now."""
         if self.enabled:
             self.events.add(kind, text, about, by)
-            self._tell("events", None)
+            self._notify("events", None)
 
     def note(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Note the cause of the next states of these instances; see `States.note`."""
@@ -121,11 +121,11 @@ class Journal:
         entry = self.states.add(instance, status, at_ms, now_ms=self.now_ms(), reason=reason)
         if entry is None:
             return
-        self._tell("history", connector_of(instance))
+        self._notify("history", connector_of(instance))
         self.event(EventKind.STATE, _state_text(instance, entry), instance, entry.by)
 
     def states_read(self, statuses: Mapping[Instance, Status]) -> None:
-        """Record all statuses once the status log was read to its end: at first as stored, later what was missed."""
+        """Record all statuses once the status log was read to its end: at first as stored, later missed ones."""
         if not self.enabled:
             return
         missed: list[tuple[Instance, Status | None, int]] = self.states.missed()
@@ -141,7 +141,7 @@ class Journal:
         }
         self.status_replayed = True
         for name in names:
-            self._tell("history", name)
+            self._notify("history", name)
 
     def config(
         self, name: ConnectorName, before: Config | None, after: Config | None, written: Written
@@ -149,7 +149,7 @@ class Journal:
         """Record that a config replaced another one; None: there was none, or the connector was deleted."""
         if self.enabled:
             self.configs.add(name, before, after, written)
-            self._tell("configs", name)
+            self._notify("configs", name)
 
 
 def _state_text(instance: Instance, entry: StateEntry) -> str:

@@ -1,6 +1,6 @@
 """Log lines of connectors and tasks, for `GET /connectors/{c}/logs`: a logging handler that keeps the latest ones.
 
-Lines whose thread works for no connector (`kraal.core.logging.about`) are not kept. Secrets are removed as from the
+Lines whose thread works for no connector (`kraal.core.logging.about`) are dropped. Secrets are removed as from the
 lines on standard error. Ids are microseconds since the epoch, counted up where several lines have the same: they rise
 in a process, and are close to those of other workers.
 """
@@ -17,7 +17,7 @@ from typing_extensions import override
 from kraal.core.ids import ConnectorName, Json
 from kraal.core.log_levels import level_name
 from kraal.core.logging import Scrub, about, subject
-from kraal.journal.ring import ENTRY_BYTES, Kept, KeyedRings, text_bytes
+from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes
 from kraal.journal.texts import cut
 
 LINE_BYTES: Final = 4_096
@@ -59,7 +59,7 @@ class LogLine:
 class LogLines(logging.Handler):
     """The latest lines by connector. Any thread.
 
-    Unlike other handlers it holds no lock while it handles a line, except for its rings' own for a moment: it may be
+    Unlike other handlers it holds no lock while it handles a line, except briefly that of its rings: it may be
     called while a finalizer or a listener logs.
     """
 
@@ -97,9 +97,9 @@ class LogLines(logging.Handler):
             self._listener(name)
         return True
 
-    def kept(self, name: ConnectorName) -> Kept[LogLine]:
+    def read(self, name: ConnectorName) -> RingContent[LogLine]:
         """Return a connector's lines, oldest first."""
-        return self._rings.kept(name)
+        return self._rings.read(name)
 
 
 def _text(record: logging.LogRecord) -> str:

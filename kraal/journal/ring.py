@@ -1,7 +1,7 @@
 """Rings: lists that are bounded in bytes and drop their oldest entries first.
 
 A ring is a plain value; `KeyedRings` guards its rings with a lock, inside which nothing is called that logs. A
-finalizer may run there nevertheless, on the same thread, and log: such a line is not kept.
+finalizer may run there nevertheless, on the same thread, and log: such a line is dropped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 ENTRY_BYTES: Final = 250
-"""Memory of an entry without its texts: the object, its numbers, its place in the ring."""
+"""Memory of an entry without its texts: the object, its integers, its place in the ring."""
 KEY_BYTES: Final = 1_000
-"""Memory of a ring without entries, and of its place among others: a `deque` allocates a block at once."""
+"""Memory of a ring without entries, and of its place in the mapping: a `deque` allocates a block at once."""
 MAX_EMPTY_KEYS: Final = 1_000
-"""Maximum number of keys without entries whose counts are kept."""
+"""Maximum number of keys without entries whose counts are stored."""
 
 
 def text_bytes(*texts: str | None) -> int:
@@ -32,10 +32,10 @@ def text_bytes(*texts: str | None) -> int:
 class ByteRing(Generic[T]):
     """A list with a maximum size in bytes. Not thread-safe."""
 
-    def __init__(self, limit: int, most: int | None = None) -> None:
-        """`limit`: maximum size of all entries in bytes; `most`: maximum number of entries, None: any."""
+    def __init__(self, limit: int, max_entries: int | None = None) -> None:
+        """`limit`: maximum size of all entries in bytes; `max_entries`: maximum number of entries, None: any."""
         self._limit = limit
-        self._most = most
+        self._max_entries = max_entries
         self._entries: deque[tuple[T, int]] = deque()
         self.size = 0
         """In bytes."""
@@ -52,7 +52,9 @@ class ByteRing(Generic[T]):
             return
         self._entries.append((entry, size))
         self.size += size
-        while self.size > self._limit or (self._most is not None and len(self._entries) > self._most):
+        while self.size > self._limit or (
+            self._max_entries is not None and len(self._entries) > self._max_entries
+        ):
             self.drop()
 
     def amend(self, change: Callable[[T], tuple[T, int] | None]) -> None:
@@ -74,7 +76,7 @@ class ByteRing(Generic[T]):
 
 
 class Guard:
-    """A lock that tells whether its thread holds it already: `with guard as first`."""
+    """A reentrant lock that detects reentrance: `with guard as first`."""
 
     __slots__ = ("_depth", "_lock")
 
@@ -95,7 +97,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Generic[T]):
+class RingContent(Generic[T]):
     """The entries of one key, oldest first, and how many were dropped."""
 
     entries: tuple[T, ...] = ()
@@ -114,20 +116,20 @@ class KeyedRings(Generic[K, T]):
     """Maximum size of one key's entries, in bytes."""
     total: int
     """Maximum size of all keys and their entries, in bytes."""
-    most: int | None = None
+    max_entries: int | None = None
     """Maximum number of entries of one key; None: any."""
     size: int = 0
     """Size of all keys and their entries, in bytes."""
     _rings: OrderedDict[K, ByteRing[T]] = field(default_factory=OrderedDict)
     """Those with entries; the one that was written last comes last."""
     _empty: OrderedDict[K, int] = field(default_factory=OrderedDict)
-    """Numbers of dropped entries of keys without entries."""
+    """Counts of dropped entries of keys without entries."""
     _guard: Guard = field(default_factory=Guard)
 
     def append(self, key: K, make: Callable[[], tuple[T, int]]) -> bool:
         """Add the entry that `make` returns with its size in bytes; return whether there was room for it.
 
-        `make` is called under the lock, so that numbers that it counts are in the order of entries.
+        `make` is called under the lock, so that the ids that it counts are in the order of entries.
         """
         with self._guard as first:
             if not first:
@@ -149,13 +151,13 @@ class KeyedRings(Generic[K, T]):
                 ring.amend(change)
                 self._resized(key, ring, before)
 
-    def kept(self, key: K) -> Kept[T]:
+    def read(self, key: K) -> RingContent[T]:
         """Return a key's entries."""
         with self._guard:
             ring = self._rings.get(key)
             if ring is None:
-                return Kept((), self._empty.get(key, 0))
-            return Kept(ring.entries(), ring.dropped)
+                return RingContent((), self._empty.get(key, 0))
+            return RingContent(ring.entries(), ring.dropped)
 
     def keys(self) -> tuple[K, ...]:
         """Return the keys that have entries; the one that was written last comes last."""
@@ -165,7 +167,7 @@ class KeyedRings(Generic[K, T]):
     def _ring(self, key: K) -> ByteRing[T]:
         ring = self._rings.get(key)
         if ring is None:
-            ring = self._rings[key] = ByteRing(self.each, self.most)
+            ring = self._rings[key] = ByteRing(self.each, self.max_entries)
             ring.dropped = self._empty.pop(key, 0)
             self.size += KEY_BYTES + getsizeof(key)
         return ring
@@ -176,7 +178,7 @@ class KeyedRings(Generic[K, T]):
         while self.size > self.total:
             self._evict(next(iter(self._rings)))
         if key in self._rings and not ring:
-            self._forget(key)
+            self._remove(key)
 
     def _evict(self, key: K) -> None:
         """Drop the oldest entry of a key, and the key with its last one."""
@@ -186,10 +188,10 @@ class KeyedRings(Generic[K, T]):
             ring.drop()
         self.size += ring.size - before
         if not ring:
-            self._forget(key)
+            self._remove(key)
 
-    def _forget(self, key: K) -> None:
-        """Keep nothing of a key without entries but their number, and not even that if its name is very long."""
+    def _remove(self, key: K) -> None:
+        """Remove a key without entries, except for its count of dropped entries unless its name is very long."""
         dropped = self._rings.pop(key).dropped
         self.size -= KEY_BYTES + getsizeof(key)
         if getsizeof(key) <= KEY_BYTES:

@@ -14,7 +14,7 @@ from typing import Final
 from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
 from kraal.core.secrets import secrets
 from kraal.journal.causes import FRESH_MS, REMOVED, STORED, Cause, Explained, explain, is_settled
-from kraal.journal.ring import ENTRY_BYTES, Kept, KeyedRings, text_bytes
+from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes
 from kraal.journal.texts import cut
 from kraal.protocol.status_records import Status
 
@@ -26,7 +26,7 @@ TEXT_BYTES: Final = 1_000
 MAX_NOTED: Final = 20_000
 """Number of noted causes from which those that are too old are looked for."""
 MAX_MISSED: Final = 50
-"""Maximum number of an instance's states that a herder which starts again makes up for."""
+"""Maximum number of an instance's states that a restarted herder adds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ class StateEntry:
     cause: str
     by: str
     trace: str | None
-    known: bool = True
-    """Whether `cause` is more than a guess from what changed."""
+    is_exact: bool = True
+    """Whether `cause` was noted, and not derived from the change."""
 
     @property
     def size(self) -> int:
@@ -70,8 +70,8 @@ class StateEntry:
 class _Missed:
     """Records of one instance that follow those that the journal has seen."""
 
-    found: bool = False
-    """The latest status that the journal knows has been read again."""
+    has_latest: bool = False
+    """Whether the latest status of the journal was read again."""
     statuses: deque[tuple[Status | None, int]] = field(default_factory=lambda: deque(maxlen=MAX_MISSED))
 
 
@@ -82,20 +82,20 @@ class States:
         """`each`, `total`: maximum size of a connector's entries and of all, in bytes."""
         self._rings: KeyedRings[ConnectorName, StateEntry] = KeyedRings(each, total)
         self._latest: dict[Instance, Status] = {}
-        """The statuses that were recorded last."""
+        """The latest recorded statuses."""
         self._noted: dict[Instance, Cause] = {}
         """Causes that have explained no settled state yet."""
         self._missed: dict[Instance, _Missed] = {}
 
-    def kept(self, name: ConnectorName) -> Kept[StateEntry]:
+    def read(self, name: ConnectorName) -> RingContent[StateEntry]:
         """Return a connector's entries, oldest first. Any thread."""
-        return self._rings.kept(name)
+        return self._rings.read(name)
 
     def note(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Note the cause of the next states of these instances.
 
         `amends`: it was read from a record. The two logs are read at different speeds: states that follow from it may
-        have been recorded already, and are given it now.
+        have been recorded already; they get it now.
         """
         if len(self._noted) >= MAX_NOTED:
             self._noted = {i: each for i, each in self._noted.items() if cause.ms - each.ms <= FRESH_MS}
@@ -109,13 +109,18 @@ class States:
             self._noted[instance] = cause
 
     def _amend(self, instance: Instance, cause: Cause) -> None:
-        """Give the states since a cause that it explains."""
+        """Set a cause in the earlier states that it explains."""
         task = instance.task if isinstance(instance, TaskId) else None
 
         def change(entry: StateEntry) -> tuple[StateEntry, int] | None:
-            if entry.known or entry.task != task or entry.ms <= cause.ms or not cause.explains(entry.state):
+            if (
+                entry.is_exact
+                or entry.task != task
+                or entry.ms <= cause.ms
+                or not cause.explains(entry.state)
+            ):
                 return None
-            better = replace(entry, cause=cause.shown, by=cause.by, known=True)
+            better = replace(entry, cause=cause.shown, by=cause.by, is_exact=True)
             return better, better.size
 
         self._rings.amend(connector_of(instance), change)
@@ -146,26 +151,24 @@ class States:
         return self._append(instance, status or before, why, at_ms, removed=status is None)
 
     def add_stored(self, instance: Instance, status: Status, *, now_ms: int) -> bool:
-        """Record a status that the worker found when it started; return whether it is the instance's first."""
+        """Record a status that was stored before the worker started; return whether it is the instance's first."""
         if instance in self._latest:
             return False
         self._latest[instance] = status
         at_ms = now_ms if status.written_ms < 0 else status.written_ms
-        self._append(instance, status, Explained(STORED, "", known=True), at_ms)
+        self._append(instance, status, Explained(STORED, "", is_exact=True), at_ms)
         return True
 
     def replay(self, instance: Instance, status: Status | None, at_ms: int) -> None:
-        """Look at a record that a new herder reads from the beginning; `at_ms`: its time."""
+        """Examine a record that a new herder reads from the beginning; `at_ms`: its time."""
         latest = self._latest.get(instance)
         if latest is None:
             return
         missed = self._missed.setdefault(instance, _Missed())
         if status is not None and (status, status.written_ms) == (latest, latest.written_ms):
-            missed.found = True
+            missed.has_latest = True
             missed.statuses.clear()
-        elif (
-            missed.found or at_ms >= latest.written_ms
-        ):  # the latest that is known may have been compacted away
+        elif missed.has_latest or at_ms >= latest.written_ms:  # compaction may have removed the latest status
             missed.statuses.append((status, at_ms))
 
     def missed(self) -> list[tuple[Instance, Status | None, int]]:
@@ -176,7 +179,7 @@ class States:
         ]
 
     def gone(self, instances: Iterable[Instance]) -> list[Instance]:
-        """Return the known instances that are not among these."""
+        """Return the recorded instances that are not among these."""
         return list(self._latest.keys() - set(instances))
 
     def _append(
@@ -194,7 +197,7 @@ class States:
             cause=cut(secrets.scrub(why.cause), TEXT_BYTES),
             by=why.by,
             trace=None if trace is None else _shortened(trace),
-            known=why.known,
+            is_exact=why.is_exact,
         )
         self._rings.append(connector_of(instance), lambda: (entry, entry.size))
         return entry

@@ -50,11 +50,11 @@ class Cluster:
     """As of `Permissions`."""
 
 
-def of_description(description: Described | StoreError) -> Permissions:
+def described_permissions(description: Described | StoreError) -> Permissions:
     """Return the operations on a topic that was described with them. Raises the error if it has another cause."""
     if isinstance(description, Described):
         return Permissions(description.operations)
-    return _of_error(description)
+    return _implied_permissions(description)
 
 
 class PermissionsReader:
@@ -90,12 +90,12 @@ class PermissionsReader:
             )
         except StoreError as exc:
             if code_of_cause(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
-                return _of_workers(self._group_settings, group, self._admin.timeout_s)
-            return _of_error(exc)
+                return _describe_worker_group(self._group_settings, group, self._admin.timeout_s)
+            return _implied_permissions(exc)
         return Permissions(operation_names(description))
 
 
-def _of_error(error: StoreError) -> Permissions:
+def _implied_permissions(error: StoreError) -> Permissions:
     """Return the permissions that a broker's error implies. Raises other errors."""
     error_code = code_of_cause(error)
     if error_code in _NOT_AUTHORIZED_CODES:
@@ -115,7 +115,7 @@ class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is p
         }
 
 
-def _of_workers(settings: Mapping[str, str], group: str, timeout_s: float) -> Permissions:
+def _describe_worker_group(settings: Mapping[str, str], group: str, timeout_s: float) -> Permissions:
     """Describe the group with kafka-python, the client with which workers join it."""
     with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
         options = kafka_python_options(settings, scratch=Path(scratch), tokens=TokenProvider)

@@ -36,7 +36,7 @@ _PROTOCOLS = {
     GroupProtocol.STATIC: "STATIC",
 }
 
-_BREATH = Family("", "gauge", "", ())
+_YIELD = Family("", "gauge", "", ())
 """An empty family, after which a scrape can yield to other work."""
 _EACH = 100
 """Number of tasks or connectors between two yields."""
@@ -83,7 +83,7 @@ def families(
     """Yield all families one by one, so that a long scrape can be divided; some are empty.
 
     `class_of` returns the full name of a connector's class for the name in its config; `stall_s`: see the registry.
-    `java`: what the plugins' JVM measures of the tasks that it runs; None while nothing is known of one.
+    `java`: what the plugins' JVM measures of the tasks that it runs; None while no report has arrived.
     """
     connectors = sorted(name for name in current.living if not isinstance(name, TaskId))
     tasks = [task for task in current.living if isinstance(task, TaskId)]
@@ -144,7 +144,7 @@ def _connectors(
     rows: list[tuple[str, float]] = []
     for at, name in enumerate(connectors, 1):
         if at % _EACH == 0:
-            yield _BREATH
+            yield _YIELD
         entry = snapshot.config.connectors.get(name)
         values = (
             type_of(snapshot, name),
@@ -184,7 +184,7 @@ def _tasks(
     rows: dict[str, list[Row]] = {group: [] for group in _TASK_TABLES}
     for at, task in enumerate(tasks, 1):
         if at % _EACH == 0:
-            yield _BREATH
+            yield _YIELD
         metrics = current.tasks.get(task)
         if metrics is None:  # its actor has not started yet
             continue
@@ -212,7 +212,7 @@ def _python(metrics: TaskMetrics, partitions: int, now_s: float) -> Mapping[str,
 def _java(metrics: TaskMetrics, measured: TaskValues | None, now_s: float) -> Mapping[str, Sequence[float]]:
     """Return the values of a Java task, by group: those that Kafka's worker measures; its states are those of REST.
 
-    Totals that are not known are absent: Kraal's own differ, and would look as if the task had been started again.
+    Unknown totals are absent: Kraal's values differ, and would look like a restart of the task.
     """
     values = {} if measured is None else measured
     ratios = {
@@ -325,7 +325,7 @@ def _group(snapshot: Snapshot, group: GroupMetrics, identity: Identity, now_s: f
 def _texts(
     group: str, values: Iterable[tuple[str, str | None]], extra_labels: Sequence[tuple[str, str]]
 ) -> Family:
-    """Create the family of a group's text attributes: one series for each known value."""
+    """Create the family of a group's text attributes: one series for each value."""
     rows = [
         (labels(*extra_labels, (names.label(name), text)), 1) for name, text in values if text is not None
     ]

@@ -28,7 +28,7 @@ Rendered = Mapping[str, tuple[str, Mapping[str, str]]]
 """Families by their names: the lines that describe each, and the line of each series."""
 
 HELP: Final[Mapping[str, str]] = {
-    "kraal_jvm_up": "1 if the JVM answered this scrape, else 0; the numbers of one that does not answer are its last.",
+    "kraal_jvm_up": "1 if the JVM answered this scrape, else 0; metrics of an unresponsive one are its last.",
     "kraal_jvm_starts_total": "Starts of the JVM since the start of the worker.",
     "kraal_jvm_uptime_seconds": "Time since the JVM was started.",
     "kraal_jvm_cpu_seconds_total": "CPU time that the JVM has used.",

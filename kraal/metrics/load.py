@@ -32,7 +32,7 @@ class LoadMetrics:
     mailboxes: Mapping[str, int]
     """Number of waiting messages by actor name."""
     waiting: Mapping[str, int]
-    """Number of waiting requests by what they wait for."""
+    """Number of waiting requests by resource."""
     refused: Mapping[str, int]
     """Number of refused requests by exhausted resource."""
     body_bytes: int
@@ -55,13 +55,13 @@ def load_families(metrics: LoadMetrics) -> Iterator[Family]:
     yield Family(
         "kraal_rest_waiting_requests",
         "gauge",
-        "Requests over REST that wait, by what they wait for.",
+        "Requests over REST that wait, by resource.",
         [(labels(("for", what)), count) for what, count in metrics.waiting.items()],
     )
     yield Family(
         "kraal_rest_refused_requests_total",
         "counter",
-        "Requests over REST that were answered 503 because the worker was too busy, by what was scarce.",
+        "Requests over REST that were answered 503 because the worker was too busy, by resource.",
         [(labels(("for", what)), count) for what, count in metrics.refused.items()],
     )
     yield Family(

@@ -15,7 +15,7 @@ from kraal.cluster.views.rest import task_state
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId, WorkerId
 from kraal.core.secrets import secrets
 from kraal.metrics.series import RECENT, Values, summed
-from kraal.metrics.stall_detection import connector_stalls, progress_of, task_trace
+from kraal.metrics.stall_detection import connector_stalls, task_progress, task_trace
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
@@ -79,7 +79,7 @@ class ProgressReports:
         """Return a connector's progress on this worker."""
         return next((progress for _, progress in self._each(snapshot, name)), ConnectorProgress())
 
-    def of_each(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
+    def connectors(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
         """Yield the progress of each connector with metrics on this worker; all at one moment."""
         return self._each(snapshot, None)
 
@@ -132,8 +132,8 @@ def _java(values: TaskValues | None) -> dict[str, Json]:
     """Return the same for a Java task; times are means of recent batches, and values missing in its JVM are null."""
 
     def first(*attributes: str) -> float | None:
-        known = {} if values is None else values
-        return next((known[each] for each in attributes if each in known), None)
+        by_attribute = {} if values is None else values
+        return next((by_attribute[each] for each in attributes if each in by_attribute), None)
 
     return {
         "records_per_second": _number(first("source-record-write-rate", "sink-record-send-rate")),
@@ -157,7 +157,7 @@ def _state(
 ) -> dict[str, Json]:
     state = task_state(snapshot, task)
     backlog = current.backlogs.get(task) if state is State.RUNNING else None
-    progress = progress_of(current, task, state, now_s, metrics.stall_s, task_trace(snapshot, task))
+    progress = task_progress(current, task, state, now_s, metrics.stall_s, task_trace(snapshot, task))
     return {
         "backlog_records": None if backlog is None else backlog.records,
         "stalled": progress.stalled,

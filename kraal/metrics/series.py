@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from kraal.core.ids import ConnectorName, State, TaskId
-from kraal.metrics.stall_detection import progress_of
+from kraal.metrics.stall_detection import task_progress
 from kraal.metrics.task import NO_PHASE, Phase
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Samples:
 
     @staticmethod
     def merged(base: Samples, remaining: Iterable[Samples]) -> Samples:
-        """Merge the samples of several workers, at the times of `base`; the first known value counts. Pure."""
+        """Merge the samples of several workers, at the times of `base`; the first value counts. Pure."""
         tasks = {
             task: {name: [*values] for name, values in columns.items()}
             for task, columns in base.tasks.items()
@@ -150,7 +150,7 @@ class Series:
         self._lock = threading.Lock()
         self._rings: dict[TaskId, _Ring] = {}
         self._first = self._number = self._number_now()
-        """The numbers of the first sample, which is a gap, and the latest; a number times the step is a time."""
+        """Sequence numbers of the first sample, which is a gap, and the latest; a number times the step is a time."""
         self._sampled_s = metrics.time.now()
         self._zero_ms = self._zero_now()
         """When sample 1 would have begun, by the wall clock; a multiple of the step."""
@@ -185,7 +185,7 @@ class Series:
                     runs = task_metrics.states.state is State.RUNNING
                     backlog = current.backlogs.get(task) if runs else None
                     state = task_metrics.states.state or State.UNASSIGNED
-                    stalled = progress_of(current, task, state, now_s, self._metrics.stall_s).stalled
+                    stalled = task_progress(current, task, state, now_s, self._metrics.stall_s).stalled
                     records = None if backlog is None else backlog.records
                     ring.take(number, task_metrics, records, elapsed_s, stalled=stalled)
             changed = self._changed() if self._listeners else frozenset()

@@ -48,7 +48,7 @@ class Progress:
         return None if self.stall is None else secrets.scrub(self.stall.cause)
 
 
-def progress_of(
+def task_progress(
     current: CurrentMetrics,
     task: TaskId,
     state: State,
@@ -135,7 +135,7 @@ def progress(
     tasks = [each for each in current.living if isinstance(each, TaskId)]
     for task in sorted(tasks):
         state, trace = task_state(snapshot, task), task_trace(snapshot, task)
-        yield task, progress_of(current, task, state, now_s, stall_s, trace)
+        yield task, task_progress(current, task, state, now_s, stall_s, trace)
 
 
 def task_trace(snapshot: Snapshot, task: TaskId) -> str | None:
@@ -181,7 +181,7 @@ class StallDetection:
             each for each in current.living if isinstance(each, TaskId) and each.connector == name
         ):
             state, trace = task_state(snapshot, task), task_trace(snapshot, task)
-            state_of_task = progress_of(current, task, state, now_s, self.metrics.stall_s, trace)
+            state_of_task = task_progress(current, task, state, now_s, self.metrics.stall_s, trace)
             tasks.append(
                 {
                     "id": task.task,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraal.core.ids import Instance, State, TaskId
-from kraal.metrics.stall_detection import connector_stalls, progress_of
+from kraal.metrics.stall_detection import connector_stalls, task_progress
 from kraal.metrics.text import Family, labels
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def supervision(
         watched = snapshot.watched.get(task)
         if watched is not None and watched.due_ms is not None:
             due.append((label, watched.due_ms))
-        progress = progress_of(current, task, state, now_s, stall_s)
+        progress = task_progress(current, task, state, now_s, stall_s)
         stalls.append((task, progress.stall))
         if progress.batch_age_s is not None:
             ages.append((label, round(progress.batch_age_s * 1000)))

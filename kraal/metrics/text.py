@@ -46,7 +46,7 @@ def render(family: Family) -> str:
         return ""
     name = family.name
     head = f"# HELP {name} {family.help.translate(_HELP)}\n# TYPE {name} {family.kind}\n"
-    # What is finite is written as Python writes it; the difference is 0 for nothing else.
+    # Finite values have Python's format; only for them the difference is 0.
     lines = [
         f"{name}{label} {value if value - value == 0 else number(value)}\n" for label, value in family.rows
     ]

@@ -1,7 +1,7 @@
-"""Traces of batches for OpenTelemetry: a span for each batch whose offsets are stored, made from its times afterwards.
+"""Traces of batches for OpenTelemetry: a span for each batch whose offsets are stored, created afterwards.
 
 Needs the packages of the extra `otel`; nothing imports this module unless `tracing.enabled=true`. The SDK's own
-environment variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, …) say where spans go and how many.
+environment variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, …) configure exporter and sampler.
 """
 
 from __future__ import annotations
@@ -150,14 +150,14 @@ class Traces:
         sender.join(timeout_s)
 
 
-def resource_of(worker_id: str) -> Resource:
-    """Return what spans say about the worker; the environment may name another service."""
+def create_resource(worker_id: str) -> Resource:
+    """Return the attributes of the worker for all spans; the environment may name another service."""
     service = {"service.name": "kraal", "service.version": __version__, "service.instance.id": worker_id}
     return Resource.create().merge(Resource(service)).merge(OTELResourceDetector().detect())
 
 
 def open_traces(worker_id: str) -> Traces:
     """Return what sends spans over OTLP in the background."""
-    provider = TracerProvider(resource=resource_of(worker_id), shutdown_on_exit=False)
+    provider = TracerProvider(resource=create_resource(worker_id), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Traces(provider)

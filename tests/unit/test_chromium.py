@@ -25,11 +25,11 @@ class Registry(BaseHTTPRequestHandler):
     """A registry of one package that counts what it is asked."""
 
     package = b""
-    asked: list[str]
+    requests: list[str]
 
     def do_GET(self) -> None:
         """Answer with the package, or 404 for any other path."""
-        self.asked.append(self.path)
+        self.requests.append(self.path)
         known = self.path == "/npm/@some/browser/-/browser-1.2.3.tgz"
         self.send_response(200 if known else 404)
         self.end_headers()
@@ -64,7 +64,7 @@ LOCKED = Locked("@some/browser", "1.2.3", hashlib.sha512(PACKAGE).digest())
 @pytest.fixture
 def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Registry]]:
     """A registry on loopback that npm is configured for, on a machine without npm and without browsers."""
-    made = type("Made", (Registry,), {"package": PACKAGE, "asked": []})
+    made = type("Made", (Registry,), {"package": PACKAGE, "requests": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), made)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -108,7 +108,7 @@ def test_the_named_browser_goes_before_an_installed_one(
     named = program(tmp_path / "mine")
     monkeypatch.setenv("KRAAL_CHROMIUM", str(named))
     assert chromium.chromium().program == named
-    assert npm.asked == []
+    assert npm.requests == []
 
 
 def test_a_named_browser_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_without_an_installed_browser_the_locked_one_is_fetched_once(
     assert found[0].program == place / "chromium"
     assert found[0].environment == {"LD_LIBRARY_PATH": str(place / "lib")}
     assert found[0].fonts == place / "fonts"
-    assert npm.asked == ["/npm/@some/browser/-/browser-1.2.3.tgz"]
+    assert npm.requests == ["/npm/@some/browser/-/browser-1.2.3.tgz"]
 
 
 def test_the_package_is_unpacked_into_a_complete_directory(npm: type[Registry], tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_the_package_is_unpacked_into_a_complete_directory(npm: type[Registry], 
     assert (place / "lib" / "libnss3.so").read_bytes() == b"library"
     assert (place / "fonts" / "sans.ttf").read_bytes() == b"font"
     assert sorted(path.name for path in place.parent.iterdir()) == [".lock", place.name]
-    assert npm.asked
+    assert npm.requests
 
 
 def test_a_package_with_another_checksum_is_refused_and_nothing_is_kept(
@@ -162,7 +162,7 @@ def test_a_registry_without_the_package_ends_in_one_sentence_with_the_ways_out(
         fetched(Locked("@some/other", "1", b"x" * 64), tmp_path / "cache")
     assert "\n" not in str(failure.value)
     assert str(failure.value).endswith(chromium.WAYS)
-    assert len(npm.asked) == 1
+    assert len(npm.requests) == 1
 
 
 def test_a_registry_that_cannot_be_reached_ends_in_one_sentence(
@@ -171,7 +171,7 @@ def test_a_registry_that_cannot_be_reached_ends_in_one_sentence(
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")
     with pytest.raises(ScriptFailed, match=r"^No Chromium found, and @some/browser cannot be fetched: "):
         fetched(LOCKED, tmp_path / "cache")
-    assert npm.asked == []
+    assert npm.requests == []
 
 
 @pytest.mark.usefixtures("npm")

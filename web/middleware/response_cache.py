@@ -21,7 +21,7 @@ _MAX_ANSWERS = 4_096
 _MAX_BYTES = 64 * 1024 * 1024
 
 
-def key_of(scope: Scope) -> Key:
+def cache_key(scope: Scope) -> Key:
     """Return the cache key of a GET."""
     return scope["raw_path"], scope["query_string"]
 

@@ -19,7 +19,7 @@ def _about(schema: Schema, about: str) -> dict[str, Json]:
 
 
 _MS: Final = _about(NUMBER, "Milliseconds since the epoch; -1: unknown.")
-_BY: Final = _about(TEXT, "Who asked for it, such as `PUT from 10.0.0.7`; empty: nobody did.")
+_BY: Final = _about(TEXT, "Who requested it, such as `PUT from 10.0.0.7`; empty: no request.")
 _TASK: Final = _about({"type": ["integer", "null"]}, "Null: the connector itself.")
 _DROPPED: Final = _about(NUMBER, "Number of older entries for which there was no room.")
 

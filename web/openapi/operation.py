@@ -84,7 +84,7 @@ class Operation:
         operation: dict[str, Json] = {"operationId": self.name, "tags": [self.tag], "summary": self.summary}
         if self.about:
             operation["description"] = self.about
-        if parameters := [*_of_path(path), *map(_of_query, self.query)]:
+        if parameters := [*_path_parameters(path), *map(_query_parameter, self.query)]:
             operation["parameters"] = parameters
         if self.body is not None:
             content: Json = {"application/json": {"schema": _schema(self.body)}}
@@ -125,7 +125,7 @@ def _link(name: str, connector: str) -> Json:
     return {"operationId": name, "parameters": {"connector": connector}}
 
 
-def _of_path(path: str) -> list[Json]:
+def _path_parameters(path: str) -> list[Json]:
     return [
         {
             "name": name,
@@ -138,7 +138,7 @@ def _of_path(path: str) -> list[Json]:
     ]
 
 
-def _of_query(query: Query) -> Json:
+def _query_parameter(query: Query) -> Json:
     parameter: dict[str, Json] = {"name": query.name, "in": "query", "description": query.about}
     schema = dict(query.schema)
     parameter["schema"] = {"type": "array", "items": schema} if query.many else schema

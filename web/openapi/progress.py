@@ -33,13 +33,13 @@ PROGRESS: Final[Mapping[str, Schema]] = {
             "stall_cause": _maybe("string", "Why the connector itself is stalled; null: it is not."),
             "recent_records_per_second": _samples(
                 "number",
-                "All tasks together, one value each 5 seconds, oldest first; null: not known.",
+                "All tasks together, one value each 5 seconds, oldest first; null: unknown.",
                 RECENT,
                 RECENT,
             ),
             "silent": _SILENT,
         },
-        about="With `expand=progress`: numbers of running and failed tasks.",
+        about="With `expand=progress`: metrics of running and failed tasks.",
     ),
     "TaskProgress": object_of(
         {
@@ -50,14 +50,14 @@ PROGRESS: Final[Mapping[str, Schema]] = {
             ),
             "records_total": _maybe("integer", "Records written since the task was started."),
             "read_total": _maybe("integer", "Records read since then, before transforms and errors."),
-            "poll_ms": _maybe("number", "Duration of a source's latest poll that found something."),
+            "poll_ms": _maybe("number", "Duration of a source's latest poll that returned records."),
             "write_ms": _maybe("number", "Duration of the latest write."),
             "commit_ms": _maybe("number", "Duration of the latest commit of offsets."),
             "commits_total": _maybe("integer", "Commits of offsets since the task was started."),
             "errors": object_of(
                 {
                     "failed": _maybe("integer", "Records that could not be processed."),
-                    "skipped": _maybe("integer", "Those that were left out."),
+                    "skipped": _maybe("integer", "Skipped records."),
                     "logged": _maybe("integer", "Those that were logged."),
                     "dead_lettered": _maybe("integer", "Those that were written as dead letters."),
                 },
@@ -71,7 +71,7 @@ PROGRESS: Final[Mapping[str, Schema]] = {
             "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
             "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
         },
-        about="Times are in milliseconds; null: not known, or not of this task.",
+        about="Times are in milliseconds; null: unknown, or not of this task.",
     ),
     "ConnectorSeries": object_of(
         {
@@ -89,7 +89,7 @@ PROGRESS: Final[Mapping[str, Schema]] = {
         {
             "id": NUMBER,
             "records_per_second": _samples("number", "Records written each second."),
-            "poll_ms": _samples("number", "Mean duration of a source's polls that found something."),
+            "poll_ms": _samples("number", "Mean duration of a source's polls that returned records."),
             "write_ms": _samples("number", "Mean duration of writes; of a Java sink: of its puts."),
             "commit_ms": _samples("number", "Mean duration of commits of offsets."),
             "backlog_records": _samples(

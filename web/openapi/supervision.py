@@ -18,7 +18,10 @@ def _maybe(kind: str, about: str) -> Schema:
 
 
 STALL: Final[Mapping[str, Schema]] = {
-    "stalled": {**_FLAG, "description": "It should make progress, and has made none for too long."},
+    "stalled": {
+        **_FLAG,
+        "description": "Whether it has made no progress for longer than `task.stall.timeout.ms`.",
+    },
     "stall_cause": _maybe("string", "Why, as a sentence; null: it is not stalled."),
 }
 _RESTARTS: Final[Mapping[str, Schema]] = {
@@ -71,7 +74,7 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "connector": TEXT,
             "task": NUMBER,
             "cause": TEXT,
-            "stalled_ms": {**NUMBER, "description": "Milliseconds since it made progress."},
+            "stalled_ms": {**NUMBER, "description": "Milliseconds since its last progress."},
             "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
             "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
         }
@@ -80,7 +83,7 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
         {
             "connector": TEXT,
             "cause": TEXT,
-            "stalled_ms": {**NUMBER, "description": "Milliseconds since it made progress."},
+            "stalled_ms": {**NUMBER, "description": "Milliseconds since its last progress."},
         }
     ),
     "DownPart": object_of(

@@ -34,7 +34,7 @@ MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 T = TypeVar("T")
 
 
-def workers_of(statuses: ConnectorStatuses) -> set[WorkerId]:
+def instance_workers(statuses: ConnectorStatuses) -> set[WorkerId]:
     """Return the workers that run instances of a connector, or ran them when they failed."""
     connector = [] if statuses.connector is None else [statuses.connector]
     return {
@@ -46,7 +46,7 @@ def workers_of(statuses: ConnectorStatuses) -> set[WorkerId]:
 
 def all_workers(snapshot: Snapshot) -> set[WorkerId]:
     """Return the workers that run instances of any connector, or ran them when they failed."""
-    return {worker for statuses in snapshot.status.statuses.values() for worker in workers_of(statuses)}
+    return {worker for statuses in snapshot.status.statuses.values() for worker in instance_workers(statuses)}
 
 
 def asks_others(services: Services, request: Request) -> bool:

@@ -49,7 +49,7 @@ def author(services: Services, request: Request, *, forwarded: bool) -> str:
     return f"{request.method}{by}{client}{' (forwarded)' if forwarded else ''}"
 
 
-def effect_of(message: object) -> Effect | None:
+def journal_effect(message: object) -> Effect | None:
     """Return the effect of a message to the herder; None if the journal does not record it."""
     match message:
         case CreateConnector(name=name, config=config) | PutConfig(name=name, config=config):

@@ -21,7 +21,7 @@ from actors.runtime.mailbox import Ask
 from kraal.core.errors import Conflict, Momentary, NotLeader, NotOwner
 from web.middleware.admission import Scarce
 from web.rendering import JSON
-from web.requests.authors import author, effect_of
+from web.requests.authors import author, journal_effect
 from web.requests.herder_client import ask_herder
 from web.settings import Services
 
@@ -68,9 +68,9 @@ async def ask_or_forward(
 def asking(
     services: Services, request: Request, message: object
 ) -> AbstractContextManager[Callable[[], None]]:
-    """Register the author of what a message does until it is answered; see `Authors.asking`."""
+    """Register the author of a message's effect until the message is answered; see `Authors.asking`."""
     by = author(services, request, forwarded=HOP in request.query_params)
-    return services.journal.authors.asking(effect_of(message), by)
+    return services.journal.authors.asking(journal_effect(message), by)
 
 
 async def ask_leader(services: Services, request: Request, url: str | None) -> Response:

@@ -32,20 +32,20 @@ def use_raw_path(scope: Scope) -> None:
     scope["path"] = routed_path(scope["raw_path"])
 
 
-def connector_of(request: Request) -> ConnectorName:
+def connector_name(request: Request) -> ConnectorName:
     """Return the connector in the path."""
     return ConnectorName(decoded(request.path_params["connector"]))
 
 
-def task_of(request: Request) -> TaskId:
+def task_id(request: Request) -> TaskId:
     """Return the task in the path. Raises NotFound when its number is not a Java integer."""
     number = decoded(request.path_params["task"])
     if not _JAVA_INTEGER.fullmatch(number) or int(number) not in _JAVA_INTEGERS:
         raise NotFound(library_text(404))
-    return TaskId(connector_of(request), int(number))
+    return TaskId(connector_name(request), int(number))
 
 
-def plugin_of(request: Request) -> str:
+def plugin_name(request: Request) -> str:
     """Return the plugin in the path, by class or alias."""
     return decoded(request.path_params["plugin"])
 

@@ -25,7 +25,7 @@ from kraal.peers import PeerFailed, PeerRefused
 from web.requests.ask_workers import MAX_WORKERS, all_workers, asks_others
 from web.requests.forward import HOP
 from web.requests.signed_reads import read_headers
-from web.streams import NUMBERS, NUMBERS_ELSEWHERE, RETENTION_S
+from web.streams import METRICS, METRICS_ELSEWHERE, RETENTION_S
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TARGET: Final = f"/changes?{HOP}=false&kinds={NUMBERS}".encode("ascii")
+TARGET: Final = f"/changes?{HOP}=false&kinds={METRICS}".encode("ascii")
 REFRESH_INTERVAL_S: Final = 1.0
 """Seconds between updates of the list of workers."""
 NOTIFY_INTERVAL_S: Final = 0.5
@@ -72,13 +72,13 @@ def pause_after(end: End, previous_s: float) -> float:
             return UNSUPPORTED_RETRY_S
 
 
-def end_of(status: int) -> End:
+def relay_end(status: int) -> End:
     """Map the HTTP status of a refused stream to its end. Pure."""
     is_temporary = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY_REFUSALS
     return End.UNAVAILABLE if is_temporary else End.UNSUPPORTED
 
 
-def changed_numbers(event: Event) -> Names:
+def changed_metrics(event: Event) -> Names:
     """Return the connectors whose metrics changed according to another worker; None: any. Pure."""
     if event.name == "reset":
         return None
@@ -89,9 +89,9 @@ def changed_numbers(event: Event) -> Names:
     except (ValueError, RecursionError):
         return _NONE
     match content:
-        case {"connectors": None, "kinds": [*kinds]} if NUMBERS in kinds:
+        case {"connectors": None, "kinds": [*kinds]} if METRICS in kinds:
             return None
-        case {"connectors": [*names], "kinds": [*kinds]} if NUMBERS in kinds:
+        case {"connectors": [*names], "kinds": [*kinds]} if METRICS in kinds:
             return frozenset(ConnectorName(name) for name in names if isinstance(name, str))
         case _:
             return _NONE
@@ -102,7 +102,7 @@ def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
     return frozenset(sorted(all_workers(snapshot) - {snapshot.worker_id})[:MAX_WORKERS])
 
 
-class NumbersRelay:
+class MetricsRelay:
     """Reads other workers' changes while clients read this worker's. Thread: the event loop's only.
 
     Like `ask_workers`, it reads from members of the group alone, with signed requests.
@@ -124,12 +124,12 @@ class NumbersRelay:
     @contextmanager
     def reading(self, request: Request, kinds: frozenset[str] | None) -> Iterator[None]:
         """Relay changes of metrics while a client reads, unless the client is a worker or filters them out."""
-        if not asks_others(self._services, request) or (kinds is not None and NUMBERS not in kinds):
+        if not asks_others(self._services, request) or (kinds is not None and METRICS not in kinds):
             yield
             return
         self._readers += 1
         if not self._closed and (self._running is None or self._running.done()):
-            self._running = asyncio.create_task(self._run(), name="numbers-relay")
+            self._running = asyncio.create_task(self._run(), name="metrics-relay")
         try:
             yield
         finally:
@@ -195,9 +195,9 @@ class NumbersRelay:
                         if event.name == "hello":
                             end = End.BROKEN
                             self._schedule(None if is_reconnect else _NONE)
-                        self._schedule(changed_numbers(event))
+                        self._schedule(changed_metrics(event))
         except PeerRefused as refusal:
-            return end_of(refusal.status)
+            return relay_end(refusal.status)
         except (PeerFailed, EventTooLong) as error:
             log.debug("The changes of %s ended: %s", worker, error)
         return end
@@ -206,15 +206,15 @@ class NumbersRelay:
         """Schedule a notification of readers; changes until then are merged."""
         if names is not None and not names:
             return
-        add(self._changed, NUMBERS_ELSEWHERE, names)
+        add(self._changed, METRICS_ELSEWHERE, names)
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time(), self._notified_s + NOTIFY_INTERVAL_S), self._notify)
 
     def _notify(self) -> None:
         self._timer, self._notified_s = None, asyncio.get_running_loop().time()
-        names = self._changed.pop(NUMBERS_ELSEWHERE)
+        names = self._changed.pop(METRICS_ELSEWHERE)
         if names is None:
-            self._services.streams.note(NUMBERS_ELSEWHERE)
+            self._services.streams.note(METRICS_ELSEWHERE)
         else:
-            self._services.streams.note_all(NUMBERS_ELSEWHERE, names)
+            self._services.streams.note_all(METRICS_ELSEWHERE, names)

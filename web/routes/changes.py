@@ -20,13 +20,13 @@ from typing_extensions import override
 
 from kraal.cluster.views.changes import Changes, Names
 from kraal.core.errors import BadRequest, Unavailable
-from web.aborting import abort_of
+from web.aborting import abort_function
 from web.middleware.admission import Scarce
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import TEXT
 from web.rendering import to_json
 from web.requests.forward import HOP
-from web.requests.relay import NumbersRelay
+from web.requests.relay import MetricsRelay
 from web.resource import Endpoint, endpoint
 from web.settings import Services
 from web.streams import Broadcaster, Reader, visible_changes
@@ -55,7 +55,7 @@ _OPERATION: Final = Operation(
     about="The first event is `hello` with the process's `boot` id. `changed` events have a `seq`, `kinds` "
     "(`states`, `configs`, `topics`, `cluster` and others) and `connectors`, the names that are concerned or null "
     "for any. After `reset`, changes are unknown: ask for everything again. `bye` ends the stream of a worker that "
-    "shuts down. A `Last-Event-ID` resumes the stream if its changes are still known.",
+    "shuts down. A `Last-Event-ID` resumes the stream if the worker still has its changes.",
     query=(
         Query(
             name="wait_ms",
@@ -70,7 +70,7 @@ _OPERATION: Final = Operation(
         ),
         Query(
             name=HOP,
-            about="Sent by other workers: only the numbers of this worker's own tasks.",
+            about="Sent by other workers: only the metrics of this worker's own tasks.",
             schema=TEXT,
         ),
     ),
@@ -80,7 +80,7 @@ _OPERATION: Final = Operation(
 )
 
 
-def endpoints(relay: NumbersRelay) -> list[Endpoint]:
+def endpoints(relay: MetricsRelay) -> list[Endpoint]:
     """Return the endpoint; `relay` reports changes of metrics on other workers."""
 
     @endpoint("GET", "/changes", _OPERATION, any_accept=True)
@@ -133,7 +133,7 @@ class _EventStream(Response):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._relay, self._streams.reading(abort_of(scope)) as reader:
+        with self._relay, self._streams.reading(abort_function(scope)) as reader:
             client = _Client(receive, reader)
             watch = asyncio.create_task(client.watch())
             try:
@@ -150,7 +150,7 @@ class _EventStream(Response):
         until_s = math.inf if self._wait_s is None else now_s() + self._wait_s
         yield self._hello(reader)
         ping_s = now_s() + PING_INTERVAL_S
-        while not client.left and not streams.closed:
+        while not client.disconnected and not streams.closed:
             if reader.position < streams.seq:
                 for chunk in self._since(reader):
                     yield chunk
@@ -215,13 +215,13 @@ class _Client:
 
     receive: Receive
     reader: Reader
-    left: bool = False
+    disconnected: bool = False
 
     async def watch(self) -> None:
         """Wake the stream when the client disconnects."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        self.left = True
+        self.disconnected = True
         self.reader.woken.set()
 
 

@@ -27,7 +27,7 @@ from web.openapi.shapes import TEXT, list_of, map_of, ref
 from web.rendering import empty_answer, json_answer, location
 from web.requests.body import parse_config, parse_create_request, read_body
 from web.requests.forward import ask_or_forward
-from web.requests.paths import connector_of, is_true
+from web.requests.paths import connector_name, is_true
 from web.resource import Endpoint, endpoint, from_snapshot
 from web.routes.expand import wants_causes, with_list_parts, with_status_parts
 from web.settings import Services
@@ -104,7 +104,7 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 @from_snapshot
 def _info(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}."""
-    return view.connector_info(snapshot, connector_of(request))
+    return view.connector_info(snapshot, connector_name(request))
 
 
 @endpoint(
@@ -120,7 +120,7 @@ def _info(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 @from_snapshot
 def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/config: raw, as written."""
-    return view.connector_config(snapshot, connector_of(request))
+    return view.connector_config(snapshot, connector_name(request))
 
 
 @endpoint(
@@ -133,7 +133,7 @@ def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         query=(
             Query(
                 name="expand",
-                about="Data to return in addition to the states: automatic restarts and stalls; numbers of the tasks.",
+                about="Data to return in addition to the states: automatic restarts and stalls; metrics of the tasks.",
                 schema={"type": "string", "enum": ["supervision", "progress"]},
                 many=True,
             ),
@@ -145,7 +145,7 @@ def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 @from_snapshot
 def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/status."""
-    return view.connector_status(snapshot, connector_of(request))
+    return view.connector_status(snapshot, connector_name(request))
 
 
 # -- requests to the herder --------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ async def _create(services: Services, request: Request) -> Response:
 )
 async def _put_config(services: Services, request: Request) -> Response:
     """PUT /connectors/{c}/config."""
-    name = connector_of(request)
+    name = connector_name(request)
     body = await read_body(services, request)
     message = PutConfig(name=name, config=parse_config(body))
 
@@ -225,7 +225,7 @@ async def _put_config(services: Services, request: Request) -> Response:
 )
 async def _patch_config(services: Services, request: Request) -> Response:
     """PATCH /connectors/{c}/config (KIP-477)."""
-    name = connector_of(request)
+    name = connector_name(request)
     body = await read_body(services, request)
     message = PatchConfig(name=name, patch=parse_config(body))
 
@@ -258,7 +258,7 @@ def _written(
 )
 async def _delete(services: Services, request: Request) -> Response:
     """DELETE /connectors/{c}."""
-    message = DeleteConnector(name=connector_of(request))
+    message = DeleteConnector(name=connector_name(request))
     return await ask_or_forward(services, request, message, _empty(HTTPStatus.NO_CONTENT))
 
 
@@ -284,7 +284,7 @@ def _target(
         ),
     )
     async def put(services: Services, request: Request) -> Response:
-        message = SetTargetState(name=connector_of(request), target=target)
+        message = SetTargetState(name=connector_name(request), target=target)
         return await ask_or_forward(services, request, message, _empty(status))
 
     return put
@@ -321,7 +321,7 @@ _stop = _target(
 async def _restart(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/restart: 204 for the plain form, else 202 with the restarted instances (KIP-745)."""
     message = RestartConnector(
-        name=connector_of(request),
+        name=connector_name(request),
         include_tasks=is_true(request, "includeTasks"),
         only_failed=is_true(request, "onlyFailed"),
     )

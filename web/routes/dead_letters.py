@@ -31,7 +31,7 @@ from web.openapi.operation import Operation, Query
 from web.rendering import json_answer, to_json
 from web.requests.blocking_calls import BlockingCalls
 from web.requests.body import ReplayRequest, parse_replay, read_body
-from web.requests.paths import connector_of
+from web.requests.paths import connector_name
 from web.resource import Endpoint, endpoint, live_snapshot
 from web.settings import Services
 
@@ -90,7 +90,7 @@ def _show(calls: BlockingCalls, letters: _Letters) -> Endpoint:
     )
     async def get(services: Services, request: Request) -> Response:
         limit = _limit(request.query_params.get("limit"))
-        name = connector_of(request)
+        name = connector_name(request)
         connector = _connector(await live_snapshot(services), name)
         return json_answer(await calls.run(lambda: letters.show(connector, limit)))
 
@@ -108,15 +108,15 @@ def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
             tag="dead letters",
             summary="Write dead letters back to their topics",
             about="Continues after the letters that were replayed before, over REST or by `kraal dlq`. A request "
-            "writes for a minute at most: `left_to_replay` says whether there are more. With the `from` of a dry run "
-            "it writes only what was not replayed since, so that a repeated request is refused.",
+            "writes for a minute at most: `left_to_replay` is the number of letters left. With the `from` of a dry run "
+            "letters replayed since are refused, so that a repeated request has no effect.",
             body=REPLAY,
             answers={200: REPLAYED},
             errors=(409, 503),
         ),
     )
     async def post(services: Services, request: Request) -> Response:
-        name = connector_of(request)
+        name = connector_name(request)
         replay_request = parse_replay(await read_body(services, request), max_limit=MAX_REPLAYED)
         connector = _connector(await live_snapshot(services), name)
         return json_answer(await calls.run(lambda: letters.replay(connector, replay_request)))

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from kraal.cluster.views import rest as view
 from web.rendering import JSON, json_answer, to_json
-from web.requests.paths import connector_of
+from web.requests.paths import connector_name
 from web.resource import live_snapshot
 from web.routes.progress import CHUNK_SIZE, gathered_progress, progress_of_all, shared_answer
 from web.routes.supervision import gathered_supervision
@@ -41,7 +41,7 @@ def with_status_parts(status: Handler) -> Handler:
         reports = services.progress if _PROGRESS in expand else None
         if stall_detection is None and reports is None:
             return await status(services, request)
-        snapshot, name = await live_snapshot(services), connector_of(request)
+        snapshot, name = await live_snapshot(services), connector_name(request)
         body: dict[str, Any] = view.connector_status(snapshot, name)
         parts: dict[str, Coroutine[Any, Any, Any]] = {}
         if stall_detection is not None:

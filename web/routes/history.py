@@ -16,7 +16,7 @@ from kraal.plugins.worker_plugins import hidden_keys
 from web.openapi import history as shapes
 from web.openapi.operation import Operation, Query
 from web.rendering import json_answer
-from web.requests.paths import connector_of, number_in
+from web.requests.paths import connector_name, number_in
 from web.resource import endpoint, live_snapshot
 from web.settings import Services
 
@@ -48,11 +48,11 @@ _SEQS: Final = range(2**53)
 )
 async def _history(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/history: 404 if the connector does not exist and has no history."""
-    name = connector_of(request)
+    name = connector_name(request)
     limit, task = number_in(request, "limit", _LIMITS), number_in(request, "task", _TASKS)
     snapshot = await live_snapshot(services)
     journal = services.journal
-    recorded = journal.states.kept(name)
+    recorded = journal.states.read(name)
     if not recorded.entries:
         _refuse_unknown(snapshot, name)
     entries = [entry for entry in reversed(recorded.entries) if task is None or entry.task == task]
@@ -79,10 +79,10 @@ async def _history(services: Services, request: Request) -> Response:
 )
 async def _configs(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/configs: 404 if the connector does not exist and had no config."""
-    name = connector_of(request)
+    name = connector_name(request)
     snapshot = await live_snapshot(services)
     journal = services.journal
-    recorded, entry = journal.configs.kept(name), snapshot.config.connectors.get(name)
+    recorded, entry = journal.configs.read(name), snapshot.config.connectors.get(name)
     if not recorded.entries:
         _refuse_unknown(snapshot, name)
     written = journal.configs.written(name)

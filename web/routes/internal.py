@@ -26,7 +26,7 @@ from web.openapi.shapes import list_of, ref
 from web.rendering import empty_answer
 from web.requests.body import discard_before_close, read_raw
 from web.requests.forward import ask_or_forward
-from web.requests.paths import connector_of
+from web.requests.paths import connector_name
 from web.requests.task_configs import parse_task_configs
 from web.resource import endpoint
 from web.settings import Services
@@ -55,7 +55,7 @@ _FENCE_BYTES: Final = 1024
 )
 async def _put_task_configs(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/tasks: write the task configs that the connector's owner sends."""
-    name = connector_of(request)
+    name = connector_name(request)
     signature = await _expected(services, request, "externally setting task configurations")
     body = await read_raw(services, request, services.settings.max_internal_body_bytes, internal=True)
 
@@ -83,7 +83,7 @@ async def _put_task_configs(services: Services, request: Request) -> Response:
 )
 async def _fence_zombies(services: Services, request: Request) -> Response:
     """PUT /connectors/{c}/fence: fence older tasks before a task starts (KIP-618)."""
-    name = connector_of(request)
+    name = connector_name(request)
     signature = await _expected(services, request, "exactly-once source connectors")
     body = await read_raw(services, request, _FENCE_BYTES, internal=True)
     if signature is not None:

@@ -21,8 +21,8 @@ from kraal.journal.texts import cut
 from web.openapi import history as shapes
 from web.openapi.operation import Operation, Query
 from web.rendering import json_answer
-from web.requests.ask_workers import ask_workers, asks_others, workers_of
-from web.requests.paths import connector_of, number_in
+from web.requests.ask_workers import ask_workers, asks_others, instance_workers
+from web.requests.paths import connector_name, number_in
 from web.resource import endpoint, live_snapshot
 from web.settings import Services
 
@@ -126,12 +126,12 @@ class WorkerLines:
 )
 async def _logs(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/logs: 404 if the connector does not exist and there are no lines."""
-    name, log_query = connector_of(request), _log_query(request)
+    name, log_query = connector_name(request), _log_query(request)
     snapshot = await live_snapshot(services)
     own_id = snapshot.worker_id
     lines_by_worker, silent = {own_id: _own_lines(services, name, log_query, own_id)}, list[WorkerId]()
     if asks_others(services, request):
-        other_workers = workers_of(snapshot.status.statuses.get(name, ConnectorStatuses())) - {own_id}
+        other_workers = instance_workers(snapshot.status.statuses.get(name, ConnectorStatuses())) - {own_id}
         answers, unanswered = await ask_workers(
             services, request, other_workers, _query(request), _parse_answer
         )
@@ -197,7 +197,7 @@ def _query(request: Request) -> str:
 
 
 def _own_lines(services: Services, name: ConnectorName, log_query: LogQuery, own_id: WorkerId) -> WorkerLines:
-    recorded = services.journal.lines.kept(name)
+    recorded = services.journal.lines.read(name)
     level = 0 if log_query.level is None else parse_level(log_query.level) or 0
     after = -1 if log_query.after is None else log_query.after.on(own_id)
     matching = [

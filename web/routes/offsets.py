@@ -10,7 +10,7 @@ from web.rendering import json_answer
 from web.requests.body import parse_offsets, read_body
 from web.requests.forward import ask_or_forward
 from web.requests.herder_client import ask_herder
-from web.requests.paths import connector_of
+from web.requests.paths import connector_name
 from web.resource import endpoint
 from web.settings import Services
 
@@ -43,7 +43,7 @@ _LAG: Final = "lag"
 )
 async def _show(services: Services, request: Request) -> Response:
     """GET: answered by any worker."""
-    name = connector_of(request)
+    name = connector_name(request)
     if _LAG in request.query_params.getlist("expand"):
         lags = await ask_herder(services, ShowLags(name=name))
         parts = [{"lag": lag} for lag in lags.lags] or [{}] * len(lags.pairs)
@@ -69,7 +69,7 @@ async def _show(services: Services, request: Request) -> Response:
 )
 async def _alter(services: Services, request: Request) -> Response:
     """PATCH: store the offsets in the body, delete those with null, keep all others."""
-    name = connector_of(request)
+    name = connector_name(request)
     body = await read_body(services, request)
     message = AlterOffsets(name=name, offsets=parse_offsets(body))
     return await ask_or_forward(services, request, message, _message, body=body)
@@ -88,7 +88,7 @@ async def _alter(services: Services, request: Request) -> Response:
 )
 async def _reset(services: Services, request: Request) -> Response:
     """DELETE: delete all offsets."""
-    return await ask_or_forward(services, request, ResetOffsets(name=connector_of(request)), _message)
+    return await ask_or_forward(services, request, ResetOffsets(name=connector_name(request)), _message)
 
 
 def _message(text: str) -> Response:

@@ -19,7 +19,7 @@ from web.openapi.shapes import TEXT, list_of, ref
 from web.rendering import json_answer
 from web.requests.blocking_calls import BlockingCalls
 from web.requests.body import parse_config, read_body
-from web.requests.paths import connector_of, is_true, plugin_of
+from web.requests.paths import connector_name, is_true, plugin_name
 from web.resource import Endpoint, endpoint, live_snapshot
 from web.settings import Services
 
@@ -114,7 +114,7 @@ def _describe(threads: BlockingCalls) -> Endpoint:
         ),
     )
     async def get(services: Services, request: Request) -> Response:
-        name = plugin_of(request)
+        name = plugin_name(request)
         version = request.query_params.get("version")
         keys = await threads.run(lambda: describe_plugin(services.registry, name, version))
         return json_answer([key.to_json() for key in keys])
@@ -138,7 +138,7 @@ def _validate(threads: BlockingCalls) -> Endpoint:
         ),
     )
     async def put(services: Services, request: Request) -> Response:
-        name = plugin_of(request)
+        name = plugin_name(request)
         config = parse_config(await read_body(services, request))
         infos = await threads.run(lambda: services.validate(name, config))
         return json_answer(infos.to_json())
@@ -161,7 +161,7 @@ def _parts(threads: BlockingCalls) -> Endpoint:
         ),
     )
     async def get(services: Services, request: Request) -> Response:
-        stored = view.connector_config(await live_snapshot(services), connector_of(request))
+        stored = view.connector_config(await live_snapshot(services), connector_name(request))
         config = {key: text for key, text in stored.items() if isinstance(text, str)}
         plugins = await threads.run(lambda: parts_of(services.registry, config, services.settings.converters))
         return json_answer([each.to_json() for each in plugins])

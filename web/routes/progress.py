@@ -21,9 +21,9 @@ from kraal.metrics.series import COLUMNS, RECENT, SAMPLES, STEP_MS, Samples, Val
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import NUMBER
 from web.rendering import json_answer
-from web.requests.ask_workers import all_workers, ask_workers, asks_others, workers_of
+from web.requests.ask_workers import all_workers, ask_workers, asks_others, instance_workers
 from web.requests.forward import HOP
-from web.requests.paths import connector_of, whole_number
+from web.requests.paths import connector_name, whole_number
 from web.resource import endpoint, live_snapshot
 from web.routes.supervision import is_task
 
@@ -51,7 +51,7 @@ async def gathered_progress(
         await _gather_java_metrics(reports)
         statuses = snapshot.status.statuses.get(name, _NO_STATUSES)
         other_workers = (
-            workers_of(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
+            instance_workers(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
         )
         answers, silent = await ask_workers(services, request, other_workers, _QUERY, _progress)
         return merged([reports.of(snapshot, name), *(answer for _, answer in answers)], silent)
@@ -73,7 +73,9 @@ async def progress_of_all(
         if not asks_others(services, request):
             own_progress = await _own_progress(reports, snapshot)
             here = {
-                name for name, worker_statuses in statuses.items() if own_id in workers_of(worker_statuses)
+                name
+                for name, worker_statuses in statuses.items()
+                if own_id in instance_workers(worker_statuses)
             } | own_progress.keys()
             return {name: merged([own_progress.get(name, ConnectorProgress())], ()) for name in here}
         other_workers = all_workers(snapshot) - {own_id}
@@ -81,7 +83,11 @@ async def progress_of_all(
         own_progress, answers_by_worker = await _own_progress(reports, snapshot), dict(answers)
         return {
             name: _merge_one(
-                name, own_id, workers_of(statuses.get(name, _NO_STATUSES)), own_progress, answers_by_worker
+                name,
+                own_id,
+                instance_workers(statuses.get(name, _NO_STATUSES)),
+                own_progress,
+                answers_by_worker,
             )
             for name in snapshot.config.connectors.keys() | statuses.keys()
         }
@@ -94,7 +100,7 @@ async def _own_progress(
 ) -> Mapping[ConnectorName, ConnectorProgress]:
     """Return this worker's progress; yields to other requests after each chunk of connectors."""
     progress_by_name: dict[ConnectorName, ConnectorProgress] = {}
-    for name, progress in reports.of_each(snapshot):
+    for name, progress in reports.connectors(snapshot):
         progress_by_name[name] = progress
         if len(progress_by_name) % CHUNK_SIZE == 0:
             await asyncio.sleep(0)
@@ -120,7 +126,7 @@ def _merge_one(
     Operation(
         name="getConnectorSeries",
         tag="connectors",
-        summary="Get the numbers of a connector's tasks over the last ten minutes",
+        summary="Get the metrics of a connector's tasks over the last ten minutes",
         about="One sample each 5 seconds, merged over the workers that have run the tasks.",
         query=(
             Query(
@@ -135,7 +141,7 @@ def _merge_one(
 )
 async def _series(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/series."""
-    name, since_ms = connector_of(request), whole_number(request, "since_ms")
+    name, since_ms = connector_name(request), whole_number(request, "since_ms")
     snapshot = await live_snapshot(services)
     view.connector_config(snapshot, name)  # raises NotFound
     gather = partial(_gathered_series, services, request, snapshot, name, since_ms)
@@ -177,7 +183,7 @@ async def shared_answer(
 ) -> T:
     """Return an answer that requests with the same credentials share until metrics change."""
     caller = (HOP in request.query_params, request.headers.get("authorization"))
-    return await services.shared.get((key, caller, services.streams.numbers_seq), gather)
+    return await services.shared.get((key, caller, services.streams.metrics_seq), gather)
 
 
 async def _gather_java_metrics(reports: ProgressReports) -> None:

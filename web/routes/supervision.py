@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kraal.cluster.state.statuses import ConnectorStatuses
-from web.requests.ask_workers import ask_workers, asks_others, workers_of
+from web.requests.ask_workers import ask_workers, asks_others, instance_workers
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,7 +30,9 @@ async def gathered_supervision(
     """Return the supervision data of a connector, merged over the workers that run it."""
     local = stall_detection.status(snapshot, name)
     statuses = snapshot.status.statuses.get(name, ConnectorStatuses())
-    other_workers = workers_of(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
+    other_workers = (
+        instance_workers(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
+    )
     answers, silent = await ask_workers(services, request, other_workers, "expand=supervision", _supervision)
     local_tasks: Any = local["tasks"]
     tasks = {task["id"]: task for task in local_tasks}
@@ -49,8 +51,8 @@ async def gathered_supervision(
 
 def _supervision(body: object) -> dict[str, Any] | None:
     match body:
-        case {"supervision": {"tasks": [*tasks]} as found} if all(map(is_task, tasks)):
-            return dict(found)
+        case {"supervision": {"tasks": [*tasks]} as content} if all(map(is_task, tasks)):
+            return dict(content)
         case _:
             return None
 

@@ -12,7 +12,7 @@ from web.openapi.operation import FORWARDED, Operation
 from web.openapi.shapes import list_of, ref
 from web.rendering import empty_answer
 from web.requests.forward import ask_or_forward
-from web.requests.paths import connector_of, task_of
+from web.requests.paths import connector_name, task_id
 from web.resource import endpoint, from_snapshot
 from web.settings import Services
 
@@ -37,7 +37,7 @@ _ONE: Final = f"{_ALL}/{{task}}"
 @from_snapshot
 def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/tasks."""
-    return view.task_infos(snapshot, connector_of(request))
+    return view.task_infos(snapshot, connector_name(request))
 
 
 @endpoint(
@@ -50,7 +50,7 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 @from_snapshot
 def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/tasks/{t}/status."""
-    return view.task_status(snapshot, task_of(request))
+    return view.task_status(snapshot, task_id(request))
 
 
 @endpoint(
@@ -66,7 +66,7 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 )
 async def _restart(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/tasks/{t}/restart."""
-    message = RestartTask(task=task_of(request))
+    message = RestartTask(task=task_id(request))
     return await ask_or_forward(services, request, message, _done)
 
 

@@ -12,7 +12,7 @@ from kraal.core.errors import Forbidden
 from web.openapi.operation import Operation
 from web.rendering import empty_answer
 from web.requests.herder_client import ask_herder
-from web.requests.paths import connector_of
+from web.requests.paths import connector_name
 from web.resource import endpoint, from_snapshot
 from web.settings import Services
 
@@ -38,7 +38,7 @@ _PATH: Final = "/connectors/{connector}/topics"
 def _show(services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/topics: never 404 (KIP-558)."""
     _refuse_without_tracking(services)
-    return view.active_topics(snapshot, connector_of(request))
+    return view.active_topics(snapshot, connector_name(request))
 
 
 @endpoint(
@@ -57,7 +57,7 @@ async def _reset(services: Services, request: Request) -> Response:
     _refuse_without_tracking(services)
     if not services.settings.topic_reset:
         raise Forbidden("Topic tracking reset is disabled")
-    await ask_herder(services, ResetTopics(name=connector_of(request)))
+    await ask_herder(services, ResetTopics(name=connector_name(request)))
     return empty_answer(HTTPStatus.OK)
 
 

@@ -23,7 +23,7 @@ from web.ui.mount import DashboardMount
 from web.ui.options import PREFIX, DashboardOptions
 from web.ui.pages import PAGES
 from web.ui.rendering import Rendering
-from web.ui.routing import Dashboard, Page, PageEndpoint, caller_of, error_page
+from web.ui.routing import Dashboard, Page, PageEndpoint, error_page, read_caller
 from web.ui.safety import SafetyMiddleware
 from web.ui.sources.api import Source
 from web.ui.sources.shared import Shared
@@ -74,7 +74,7 @@ class DashboardApp:
 
         async def on_http_exception(request: Request, error: Exception) -> Response:
             with contextlib.suppress(KraalError):  # the page has fewer links then
-                request.state.features = await self.source.features(caller_of(request))
+                request.state.features = await self.source.features(read_caller(request))
             return error_page(dashboard, request, error)
 
         routes: list[BaseRoute] = [

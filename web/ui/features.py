@@ -57,7 +57,7 @@ class Features:
     events: bool = False
 
 
-def features_of(root: Any, document: Any, *, admin: bool = False) -> Features:
+def detect_features(root: Any, document: Any, *, admin: bool = False) -> Features:
     """Return the features of a worker.
 
     `root` is the answer to `GET /`, `document` that to `GET /openapi.json`; None for a worker of Apache Kafka, which

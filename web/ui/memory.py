@@ -30,7 +30,7 @@ class Notice:
         return sum(not each.done for each in self.results)
 
 
-FORGOTTEN: Final = Notice(title="The request was sent; its result is no longer known here.", results=())
+FORGOTTEN: Final = Notice(title="The request was sent; its result is no longer available.", results=())
 
 
 class Notices:

@@ -51,7 +51,7 @@ def _escape_dots(name: str) -> str:
 
 
 def name_of_segment(text: str) -> str:
-    """Return the name in a decoded segment of a path that `url` made."""
+    """Return the name in a decoded segment of a path that `url` returned."""
     return text.removeprefix(_ESCAPE)
 
 
@@ -92,7 +92,7 @@ class Rendering:
             loader=PackageLoader("web.ui"),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=shown,
+            finalize=finalize_value,
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
@@ -119,7 +119,7 @@ _FILTERS: Final[tuple[Callable[..., str], ...]] = (
 )  # fmt: skip
 
 
-def shown(value: object) -> object:
+def finalize_value(value: object) -> object:
     r"""Render an expression of a template: invisible characters appear as `\u202e`, None as an empty string."""
     if isinstance(value, str) and not isinstance(value, Exact | Markup) and not value.isprintable():
         return printable(value, keep="\n\t" if isinstance(value, Lines) else "")

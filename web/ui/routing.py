@@ -90,7 +90,7 @@ class Visit:
         self.options = dashboard.options
         self.features = features
         """Features of the worker's REST API."""
-        self.caller = caller_of(request)
+        self.caller = read_caller(request)
         self.memory = dashboard.memory
 
     @cached_property
@@ -177,7 +177,7 @@ class PageEndpoint:
         if page is None:
             allowed = ", ".join(sorted(self._pages))
             return Response("Method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed})
-        features = await self._dashboard.source.features(caller_of(request))
+        features = await self._dashboard.source.features(read_caller(request))
         request.state.features = features  # for the page of an error
         visit = Visit(self._dashboard, request, features)
         model = await page.handler(visit)
@@ -189,11 +189,11 @@ class PageEndpoint:
         template = page.template if part is None else page.parts[part]
         status = model.get("status_code", HTTPStatus.OK)
         commands = [] if part is not None or "copies" in model else visit.read_by_curl()
-        values = {**_common(visit, page), "asked": commands, **model}
+        values = {**_common(visit, page), "curl": commands, **model}
         return _render(self._dashboard, request, template, values, status)
 
 
-def caller_of(request: Request) -> Caller:
+def read_caller(request: Request) -> Caller:
     """Return the caller of the REST API on whose behalf a page is rendered."""
     address = "" if request.client is None else request.client.host
     return Caller(request.headers.get("authorization"), address, request.scope.get("scheme", "http"))
@@ -207,7 +207,7 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
         "nav": "",
         "result": None,
         "path": request.url.path,
-        "asked": [],
+        "curl": [],
         "away": isinstance(error, Away),
         "refused": isinstance(error, Refused),
         "status": int(status),

@@ -68,7 +68,7 @@ def refusal(
 ) -> tuple[HTTPStatus, str] | None:
     """Return status and text of the refusal of a request; None if the request is allowed. Pure."""
     host = headers.get("host", "")
-    if options.hosts is not None and _name_of(host) not in options.hosts:
+    if options.hosts is not None and _host_name(host) not in options.hosts:
         text = f"This dashboard is not served under the name {host!r}; see kraal ui --host."
         return HTTPStatus.MISDIRECTED_REQUEST, text
     if method in _SAFE:
@@ -102,7 +102,7 @@ def _same_origin(headers: Mapping[str, str], host: str) -> bool:
     return site is not None or (host != "" and origin in (f"http://{host}", f"https://{host}"))
 
 
-def _name_of(host: str) -> str:
+def _host_name(host: str) -> str:
     """Return the name in a `Host` header, without the port and in lower case."""
     if host.startswith("["):
         return host.partition("]")[0][1:].lower()

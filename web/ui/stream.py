@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import override
 
-from web.aborting import abort_of
-from web.ui.routing import Dashboard, caller_of
+from web.aborting import abort_function
+from web.ui.routing import Dashboard, read_caller
 from web.ui.sources.api import Change, ChangeEvent
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Streams:
             return Response(media_type="text/event-stream")
         if self._open >= _MAX_STREAMS:
             return Response("Too many open pages", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "10"})
-        changes = self._dashboard.source.changes(caller_of(request))
-        return _EventStream(self._events(changes), abort_of(request.scope), self._send_timeout_s)
+        changes = self._dashboard.source.changes(read_caller(request))
+        return _EventStream(self._events(changes), abort_function(request.scope), self._send_timeout_s)
 
     async def _events(self, changes: AsyncGenerator[Change]) -> AsyncGenerator[bytes]:
         """Yield the events, and a comment after a while without events, which detects closed connections."""
@@ -64,7 +64,7 @@ class Streams:
                     change = next_change.result()
                 except StopAsyncIteration:
                     return
-                yield event_of(change)
+                yield encode_event(change)
                 next_change = asyncio.ensure_future(anext(changes))
         finally:
             self._open -= 1
@@ -106,7 +106,7 @@ class _EventStream(StreamingResponse):
             await self._sent_events.aclose()
 
 
-def event_of(change: Change) -> bytes:
+def encode_event(change: Change) -> bytes:
     """Return the event for a browser. Pure."""
     data: dict[str, object] = {}
     match change.event:

@@ -60,7 +60,7 @@ def patch(
     dry_run: bool,
 ) -> None:
     """Change single keys of a connector config and keep the others (KIP-477)."""
-    changes = {**_changes_of(path), **_assigned(assignments), **dict.fromkeys(removed)}
+    changes = {**_read_changes(path), **_assigned(assignments), **dict.fromkeys(removed)}
     if not changes:
         raise click.UsageError("Nothing to change; specify KEY=VALUE, --remove or -f.")
     config = rest.get("connectors", name, "config")
@@ -91,7 +91,7 @@ def _assigned(assignments: Sequence[str]) -> dict[str, str | None]:
     return changes
 
 
-def _changes_of(path: str | None) -> dict[str, str | None]:
+def _read_changes(path: str | None) -> dict[str, str | None]:
     """Read a file of changes. Raises BadRequest with the file name."""
     if path is None:
         return {}

@@ -23,7 +23,7 @@ STATES: Final[Mapping[str, str]] = {
 """Colors of the states of connectors and tasks."""
 _STATE: Final = "STATE"
 _TASKS: Final = "TASKS"
-"""Columns with colors: a state, and numbers of running and failed tasks."""
+"""Columns with colors: a state, and counts of running and failed tasks."""
 
 
 def context_color(environment: Mapping[str, str] = os.environ) -> bool | None:

@@ -1,4 +1,4 @@
-"""Screens that are drawn in place, with the escape sequences that every terminal knows."""
+"""Screens that are drawn in place, with ANSI escape sequences."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kraal.client.status_tables import FAILED, NONE, RUNNING, cause_of
+from kraal.client.status_tables import FAILED, NONE, RUNNING, failure_cause
 from kraal.client.terminal.screen import fitted
 from kraal.client.text import cut, table
 from kraal.core.printable import printable
@@ -20,7 +20,7 @@ TASK_HEAD = (
     *("NAME", "TASK", "STATE", "WORKER", "REC/S", "BACKLOG"),
     *("POLL MS", "WRITE MS", "COMMIT MS", "ERRORS", "AGE", "NOTE"),
 )
-_NUMBERS = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
+_RIGHT_ALIGNED = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
 """Columns that are aligned to the right."""
 _AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _WORKERS_FRACTION = 3
@@ -115,11 +115,11 @@ def parsed(answer: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cluster:
         worker = _worker(connector)
         counts[worker] = counts.get(worker, 0) + 1
         silent |= dict.fromkeys(map(str, progress.get("silent", ())))
-        numbers = {task["id"]: task for task in progress.get("tasks", ())}
+        metrics = {task["id"]: task for task in progress.get("tasks", ())}
         tasks = status.get("tasks") or ()
         if not tasks or connector.get("state") != RUNNING:
             rows.append(_row(name, kind, None, connector, None))
-        rows += (_row(name, kind, task["id"], task, numbers.get(task["id"])) for task in tasks)
+        rows += (_row(name, kind, task["id"], task, metrics.get(task["id"])) for task in tasks)
     return Cluster(rows, counts, list(silent))
 
 
@@ -170,8 +170,8 @@ def worker_table(
     """Return the lines of the table of workers."""
     rows = [
         (
-            *(each["worker_id"], str(each["connectors"]), _of_tasks(each)),
-            *(_decimal(each["records_per_second"]), _whole(each["backlog_records"])),
+            *(each["worker_id"], str(each["connectors"]), _task_counts(each)),
+            *(_decimal(each["records_per_second"]), _integer(each["backlog_records"])),
         )
         for each in sums
     ]
@@ -196,8 +196,10 @@ def frame(
     """Return the lines of a screen: title, problems, workers, tasks, and counts of omitted lines."""
     orders = (f"[{each.label}]" if each is sort else each.label for each in SORTS.values())
     notes = [title, f"sort by: {'   '.join(orders)}"]
-    notes += [f"{problem}; showing the last known numbers"] if problem else []
-    notes += [f"no numbers of {', '.join(cluster.silent)}: gone, or Java workers"] if cluster.silent else []
+    notes += [f"{problem}; showing the last known metrics"] if problem else []
+    notes += (
+        [f"no metrics from {', '.join(cluster.silent)}: stopped, or Java workers"] if cluster.silent else []
+    )
     head = [*(cut(printable(note), columns) for note in notes), ""]
     if not cluster.rows:
         return [*head, "No connectors."]
@@ -214,7 +216,7 @@ def frame(
 def _row(
     name: str, kind: str, task: int | None, part: Mapping[str, Any], progress: Mapping[str, Any] | None
 ) -> Row:
-    state, trace = str(part.get("state", NONE)), cause_of(part)
+    state, trace = str(part.get("state", NONE)), failure_cause(part)
     return Row(name, kind, task, state, _worker(part), trace, progress)
 
 
@@ -223,11 +225,11 @@ def _worker(part: Mapping[str, Any]) -> str:
 
 
 def _sum(rows: Iterable[Row], field: str) -> float | None:
-    numbers = [number for row in rows if (number := row.number(field)) is not None]
-    return round(sum(numbers), 2) if numbers else None
+    values = [number for row in rows if (number := row.number(field)) is not None]
+    return round(sum(values), 2) if values else None
 
 
-def _of_tasks(sums: Mapping[str, Any]) -> str:
+def _task_counts(sums: Mapping[str, Any]) -> str:
     failed = f", {sums['failed']} failed" if sums["failed"] else ""
     return f"{sums['running']}/{sums['tasks']}{failed}"
 
@@ -235,9 +237,9 @@ def _of_tasks(sums: Mapping[str, Any]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     return (
         *(row.name, NONE if row.task is None else str(row.task), row.state, row.worker),
-        *(_decimal(row.number("records_per_second")), _whole(row.number("backlog_records"))),
+        *(_decimal(row.number("records_per_second")), _integer(row.number("backlog_records"))),
         *(_decimal(row.number(field)) for field in ("poll_ms", "write_ms", "commit_ms")),
-        *(_whole(row.errors), _age(row.number("last_batch_age_ms")), _note(row)),
+        *(_integer(row.errors), _age(row.number("last_batch_age_ms")), _note(row)),
     )
 
 
@@ -252,7 +254,7 @@ def _decimal(value: float | None) -> str:
     return NONE if value is None else f"{value:,.1f}"
 
 
-def _whole(value: float | None) -> str:
+def _integer(value: float | None) -> str:
     return NONE if value is None else f"{value:,.0f}"
 
 
@@ -269,7 +271,7 @@ def _aligned(
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     aligned_rows = [
         tuple(
-            cell.rjust(width) if title in _NUMBERS else cell
+            cell.rjust(width) if title in _RIGHT_ALIGNED else cell
             for title, cell, width in zip(head, line, widths, strict=True)
         )
         for line in (head, *rows)

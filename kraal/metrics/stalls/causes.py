@@ -167,7 +167,7 @@ def _not_started(facts: TaskFacts | ConnectorFacts) -> Stall | None:
         return Stall(StallKind.START, facts.started_s, "Its start does not return")
     waits = facts.state in _WAITS and facts.reported is State.UNASSIGNED
     if waits and facts.reported_s is not None:
-        reason = root_cause(facts.trace) if facts.trace else "its worker does not say for what"
+        reason = root_cause(facts.trace) if facts.trace else "its worker does not report the cause"
         return Stall(StallKind.WAITING, facts.reported_s, f"It waits: {reason}")
     return None
 

@@ -15,7 +15,7 @@ class Step:
     """The step that a task is at."""
 
     name: str
-    """`poll`, `batch` or `commit`; empty if the task does not say."""
+    """`poll`, `batch` or `commit`; empty if the task does not report it."""
     since_s: float
     """When it started or made progress last, in monotonic seconds; a retry is no progress."""
     failure: str = ""

@@ -20,7 +20,7 @@ class TokenEndpoint:
     status: int = 200
     answer: Callable[[int], object] = lambda number: {"access_token": f"token-{number}", "expires_in": 100}
     """Gets the number of the request, from 1."""
-    asked: list[tuple[str | None, str]] = field(default_factory=list)
+    requests: list[tuple[str | None, str]] = field(default_factory=list)
     """Authorization header and body of each request."""
     came: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released once for each request."""
@@ -34,8 +34,8 @@ def token_endpoint() -> Iterator[TokenEndpoint]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            endpoint.asked.append((self.headers["Authorization"], body))
-            content = json.dumps(endpoint.answer(len(endpoint.asked))).encode()
+            endpoint.requests.append((self.headers["Authorization"], body))
+            content = json.dumps(endpoint.answer(len(endpoint.requests))).encode()
             self.send_response(endpoint.status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))

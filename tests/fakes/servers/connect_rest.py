@@ -47,7 +47,7 @@ class Connector:
 
 @dataclass
 class FakeConnect:
-    """The worker. `asked` are the requests that change something; `problems` are answered first, one each."""
+    """The worker. `requests` are those that change something; `problems` are answered first, one each."""
 
     connectors: dict[str, Connector] = field(default_factory=dict)
     plugins: list[dict[str, str]] = field(
@@ -60,7 +60,7 @@ class FakeConnect:
     keys: list[tuple[str, str, bool, str | None, str, str | None, str]] = field(
         default_factory=lambda: list(KEYS)
     )
-    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     paths: dict[str, Any] = field(default_factory=dict)
     """Paths of the OpenAPI document; without any, the worker has none, as Java's."""
@@ -98,7 +98,7 @@ class FakeConnect:
             self.on_ask(method, segments)
         if method != "GET" and segments[-1] != "validate":
             text = "&".join(f"{key}={value[0]}" for key, value in query.items())
-            self.asked.append((method, f"{path}?{text}" if text else path, body))
+            self.requests.append((method, f"{path}?{text}" if text else path, body))
             if self.problems:
                 raise self.problems.pop(0)
         match method, *segments:

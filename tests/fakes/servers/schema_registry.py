@@ -42,7 +42,7 @@ class SchemaRegistryServer:
     token: str | None = None
     away: bool = False
     """Answers 503 to everything."""
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     """Method and path of each request."""
     schemas: list[dict[str, Any]] = field(default_factory=list)
     """By id, from 1."""
@@ -231,7 +231,7 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
             parts = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            one.asked.append(f"{self.command} {parts.path}")
+            one.requests.append(f"{self.command} {parts.path}")
             try:
                 status, answer = 200, self._found(parts.path, body)
             except _Refusal as exc:

@@ -112,7 +112,7 @@ class Connect:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         self.script(method, target, Said(status, {"error_code": status, "message": message}, sent))
 
-    def asked(self, *methods: str) -> list[str]:
+    def requests(self, *methods: str) -> list[str]:
         """Return the requests so far as `METHOD target`, of these methods, or all."""
         return [f"{each.method} {each.target}" for each in self.seen if not methods or each.method in methods]
 

@@ -140,7 +140,7 @@ def test_letters_are_replayed_by_keyboard(worker: Worker, url: str, visitor: Vis
     page.locator("dialog#ask button.main").press("Enter")
     expect(page.locator("[data-result]")).to_contain_text("15 records written to clicks (3) and orders (12)")
     assert violations_in_both_schemes(page) == []
-    sent = [body for method, _, _, body in worker.asked if method == "POST"]
+    sent = [body for method, _, _, body in worker.requests if method == "POST"]
     shown = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
     assert sent == [{"limit": 20, "dry_run": True}, shown]
 

@@ -78,7 +78,7 @@ def test_a_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
 
 
 @pytest.mark.slow
-def test_used_topics_are_forgotten_after_a_question(scene: Scene, visitor: Visitor) -> None:
+def test_active_topics_are_reset_after_a_confirmation(scene: Scene, visitor: Visitor) -> None:
     path = f"/connectors/{SOURCE}/topics"
     scene.wait_until("its topic was known", lambda: bool(scene.get(path)[SOURCE]["topics"]))
     page = visitor.open(scene.page("connectors", SOURCE, "topics"))

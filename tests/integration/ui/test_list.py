@@ -29,7 +29,7 @@ from tests.integration.ui.stage.scene import (
 )
 from tests.unit.web.api import Api, status
 from tests.unit.web.workers import worker as group_worker
-from web.streams import NUMBERS
+from web.streams import METRICS
 
 if TYPE_CHECKING:
     from playwright.sync_api import APIResponse, Locator, Page, Route
@@ -148,7 +148,7 @@ def test_the_list_and_a_connectors_page_follow_numbers_of_another_worker(visitor
         wait_until("the other worker was read", lambda: other.api.apps.streams.open > 0, timeout_s=10)
         for backlog in (2345, 17):
             other.api.metrics.has_backlog(task, backlog)
-            other.api.apps.streams.note_all(NUMBERS, ["orders"])
+            other.api.apps.streams.note_all(METRICS, ["orders"])
             for page in (listed, own):
                 shown = page.locator("td[data-label='Backlog']").first
                 expect(shown).to_have_text(str(backlog), timeout=UPDATE_S * 1000)

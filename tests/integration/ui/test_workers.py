@@ -82,7 +82,9 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
     form.get_by_role("button", name="Save…").click()
     expect(form.locator(".busy")).to_contain_text("Nothing was sent: the worker does not answer.")
     expect(survivor.get_by_role("link", name=name)).to_have_count(0, timeout=LOST_MS)
-    scene.wait_until("everything ran on the survivor", lambda: workers_of(scene) == {scene.worker.url[7:]})
+    scene.wait_until(
+        "everything ran on the survivor", lambda: instance_workers(scene) == {scene.worker.url[7:]}
+    )
     survivor.goto(scene.page("connectors", SOURCE))
     expect(survivor.locator("td[data-label='Worker']")).to_have_text(scene.worker.url[7:])
     worker.start()
@@ -96,7 +98,7 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
     expect(form.locator("#changes")).to_contain_text("typed.while.away")
 
 
-def workers_of(scene: Scene) -> set[str]:
+def instance_workers(scene: Scene) -> set[str]:
     """Return the workers that connectors and tasks are on, as far as they run or have failed."""
     found = set()
     for entry in scene.get("/connectors?expand=status").values():

@@ -35,7 +35,7 @@ def journal(worker: EmbeddedWorker | ClusterWorker) -> Journal:
 
 def entries(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[StateEntry]:
     task = instance.task if isinstance(instance, TaskId) else None
-    kept = journal(worker).states.kept(connector_of(instance)).entries
+    kept = journal(worker).states.read(connector_of(instance)).entries
     return [entry for entry in kept if entry.task == task]
 
 

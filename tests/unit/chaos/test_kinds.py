@@ -72,7 +72,7 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.members = FakeMembers()
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.answers: dict[str, tuple[int, Any]] = {}
         self.signals: list[signal.Signals] = []
         self.slow, self.once = (
@@ -95,7 +95,7 @@ class World:
 
     def ask(self, member: Member, asked: Call) -> tuple[int, Any] | None:
         del member
-        self.asked.append((asked.method, asked.path))
+        self.requests.append((asked.method, asked.path))
         return self.answers.get(asked.path, (200, {"tasks": [{"worker_id": self.members.all[0].worker_id}]}))
 
     def hangs(self, orders: Orders, calls: int = 1) -> None:
@@ -197,7 +197,7 @@ def test_a_hanging_task_that_was_restarted_wakes_while_its_successor_writes(worl
     world.hangs(world.once.orders)
     undo = overlap.restart(world.scene, step(Heavy.OVERLAP_RESTART))
     assert undo is not None
-    assert world.asked == [("POST", "/connectors/once-sink/restart?includeTasks=true")]
+    assert world.requests == [("POST", "/connectors/once-sink/restart?includeTasks=true")]
     assert world.ordered() == ["once.orders.hang-one"]
     undo()
     assert world.ordered() == []
@@ -261,7 +261,7 @@ def test_tasks_that_hang_are_deleted_or_restarted_and_then_released(
     undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS[f"{where}, {then}"]))
     assert undo is not None
     restart = ("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
-    assert world.asked == [
+    assert world.requests == [
         ("PUT", f"/connectors/{HANGING}/config"),
         *([restart] if then == "restart" else []),
         DELETED,
@@ -270,7 +270,7 @@ def test_tasks_that_hang_are_deleted_or_restarted_and_then_released(
     world.ends(world.scene.hanging)
     undo()
     assert world.ordered() == []
-    assert world.asked[-1] == DELETED
+    assert world.requests[-1] == DELETED
     assert world.scene.broken == []
 
 
@@ -307,7 +307,7 @@ def test_workers_are_stuck_only_while_no_pipe_moves(world: World, monkeypatch: p
 
 def test_tasks_that_do_not_hang_are_deleted(world: World) -> None:
     assert pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS["batch, delete"])) is None
-    assert world.asked[-1] == DELETED
+    assert world.requests[-1] == DELETED
     assert world.ordered() == []
 
 

@@ -41,7 +41,7 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.pipe = Pipe("p", directory / "p.in", directory / "p.out")
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.connectors: dict[str, Any] = {}
         self.scene = Scene(
             members=cast("Any", Cluster()),
@@ -56,7 +56,7 @@ class World:
 
     def ask(self, member: Member, asked: Call) -> tuple[int, Any]:
         del member
-        self.asked.append((asked.method, asked.path))
+        self.requests.append((asked.method, asked.path))
         return 200, self.connectors
 
     @property
@@ -94,8 +94,8 @@ def test_header_names_are_written_as_raw_bytes() -> None:
 def test_sink_that_does_not_pass_hostile_records_is_noted(world: World, *, written: bool) -> None:
     undo = hostile.send(world.scene, step(Heavy.HOSTILE_RECORDS))
     assert undo is not None
-    assert world.asked == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
-    world.asked.clear()
+    assert world.requests == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
+    world.requests.clear()
     marker = f"after hostile records, at {world.scene.timeline.now_s():.1f} s, 0.5"
     texts = {"hostile-string": marker, "hostile-json": marker if written else "other"}
     for name, text in texts.items():
@@ -103,7 +103,7 @@ def test_sink_that_does_not_pass_hostile_records_is_noted(world: World, *, writt
     undo()
     why = "the sink hostile-json has not written what follows hostile records"
     assert world.broken == ([] if written else [why])
-    assert world.asked == DELETED
+    assert world.requests == DELETED
 
 
 def test_hostile_sinks_are_removed_where_the_broker_is_away(
@@ -114,7 +114,7 @@ def test_hostile_sinks_are_removed_where_the_broker_is_away(
 
     monkeypatch.setattr(hostile, "produce", refuse)
     assert hostile.send(world.scene, step(Heavy.HOSTILE_RECORDS)) is None
-    assert world.asked[2:] == DELETED
+    assert world.requests[2:] == DELETED
 
 
 @pytest.mark.parametrize("moves", [True, False])
@@ -203,7 +203,7 @@ def test_standstill_without_a_reason_is_noted_once(world: World) -> None:
     still = {"p": LIMIT_S}
     watch = Standstill(world.scene, lambda pipe: still[pipe.name])
     watch.look()
-    assert world.asked == [], "two minutes are allowed"
+    assert world.requests == [], "two minutes are allowed"
     still["p"] += 1
     world.connectors = {"p-source": SILENT, "p-sink": STALLED}
     watch.look()

@@ -49,7 +49,7 @@ def calls(line: str) -> Iterator[list[str]]:
 LINES = [(page, line) for page in PAGES for line in command_lines(page)]
 
 
-def test_documented_command_lines_are_found() -> None:
+def test_documented_command_lines_exist() -> None:
     assert len(LINES) > 50
 
 

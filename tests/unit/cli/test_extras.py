@@ -50,7 +50,7 @@ def run(client_only: list[str], code: str) -> str:
     return done.stdout
 
 
-def test_every_package_of_an_extra_is_known_by_the_name_that_it_is_imported_by() -> None:
+def test_every_package_of_an_extra_has_its_import_name() -> None:
     of = packages_distributions()
     for extra in ("worker", "registry", "test"):
         known = {canonicalize_name(of[each][0]) for each, brought in PACKAGES.items() if brought == extra}

@@ -16,6 +16,6 @@ GROUPS = [
 
 
 @pytest.mark.parametrize("group", ["", *GROUPS])
-def test_a_group_says_in_a_whole_sentence_what_each_command_does(group: str) -> None:
+def test_a_group_describes_each_command_in_one_sentence(group: str) -> None:
     shown = CliRunner().invoke(main, [*([group] if group else []), "--help"]).stdout
     assert "..." not in shown.partition("\n\n")[2]

@@ -78,7 +78,7 @@ def prepare(*arguments: str) -> Result:
     return result
 
 
-def test_only_spark_is_prepared_unless_more_is_asked_for(compiled: list[str]) -> None:
+def test_only_spark_is_prepared_by_default(compiled: list[str]) -> None:
     prepare()
     assert compiled == ["spark"]
     assert "into own.jar" in prepare("--java-plugins").stdout

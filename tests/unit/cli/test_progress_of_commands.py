@@ -93,7 +93,7 @@ def test_the_start_of_a_broker(shown: Shown, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_checks_of_a_machine(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "examine", lambda _: [Finding("java.version", Level.OK, "Java runs")])
     run("doctor")
-    assert shown == [("Checking what a worker needs", None, 0)]
+    assert shown == [("Checking the worker's requirements", None, 0)]
 
 
 def test_a_request_that_is_repeated_during_a_rebalance(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:

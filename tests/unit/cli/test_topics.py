@@ -59,7 +59,7 @@ def test_create_makes_missing_topics_with_the_worker_s_settings(client: TopicCli
     assert "created" not in run(worker).stdout
 
 
-def test_dry_run_creates_nothing(client: TopicClient, worker: Path) -> None:
+def test_dry_run_does_not_create_topics(client: TopicClient, worker: Path) -> None:
     shown = json.loads(run(worker, "--dry-run", "-o", "json").stdout)
     assert [(each["topic"], each["result"]) for each in shown] == [
         ("configs", "exists"),

@@ -25,7 +25,7 @@ PATHS = list(leaves(each.load() for each in CLIENT.values()))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
-def test_help_says_how_to_use_it(path: tuple[str, ...]) -> None:
+def test_help_describes_usage(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, [*path, "--help"], prog_name="kraal")
     assert result.exit_code == 0
     assert f" kraal {' '.join(path)}" in result.stdout.split("Examples:")[1]

@@ -55,7 +55,7 @@ def test_ls_counts_the_letters_of_each_connector_that_has_a_topic_for_them(
     assert cluster.settings == {"bootstrap.servers": "k:9092"}
 
 
-def test_show_tells_where_a_record_was_and_why_it_failed(kraal: Kraal, sink: str) -> None:
+def test_show_prints_origin_and_cause(kraal: Kraal, sink: str) -> None:
     assert kraal.out("dlq", "show", sink, "--limit", "1", "--stack").splitlines() == [
         "dead-0@3   2023-11-14 22:13:20.003+00:00",
         "  from        orders-1@103",
@@ -142,7 +142,7 @@ def test_one_letter_is_replayed_as_often_as_it_is_named(
     assert (values(cluster), cluster.groups) == ([b"bad 2"] * 2, {})
 
 
-def test_a_dry_run_says_what_it_would_do_and_does_nothing(
+def test_a_dry_run_prints_its_plan_and_writes_no_records(
     kraal: Kraal, cluster: MemoryKafka, sink: str
 ) -> None:
     assert kraal.out("dlq", "replay", sink, "--dry-run").splitlines() == [
@@ -172,7 +172,7 @@ def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKaf
         pytest.param({"partition": "0"}, "orders-0", id="one that is there"),
     ],
 )
-def test_a_partition_that_is_not_there_is_left_to_the_key(said: dict[str, str | None], expected: str) -> None:
+def test_a_missing_partition_is_chosen_by_the_key(said: dict[str, str | None], expected: str) -> None:
     assert str(Targets().target(letter(0, said), {"orders": 2})) == expected
 
 
@@ -233,9 +233,7 @@ def test_missing_topics_and_failed_replays_exit_with_1(kraal: Kraal, cluster: Me
     assert cluster.written == []
 
 
-def test_names_that_mean_nothing_are_one_sentence(
-    kraal: Kraal, worker: Connect, cluster: MemoryKafka
-) -> None:
+def test_unknown_names_are_one_line_errors(kraal: Kraal, worker: Connect, cluster: MemoryKafka) -> None:
     assert cluster.letters == {}
     assert kraal.error("dlq", "show", "nobody") == "Error: Connector or topic nobody does not exist."
     assert kraal.error("dlq", "show", "nobody", "--topic") == "Error: Topic nobody does not exist."
@@ -256,7 +254,7 @@ def test_invalid_usage_exits_with_2(kraal: Kraal, cluster: MemoryKafka) -> None:
     assert kraal("dlq", "replay", "dead", *place, "--from-beginning").exit_code == 2
     assert kraal("dlq", "show", "dead", "--limit", "0").exit_code == 2
     assert kraal("dlq", "show").exit_code == 2
-    assert (cluster.written, kraal.connect.asked()) == ([], [])
+    assert (cluster.written, kraal.connect.requests()) == ([], [])
 
 
 def test_kafkas_address_is_needed_and_may_stand_in_the_clients_file(

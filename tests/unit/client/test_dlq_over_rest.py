@@ -45,9 +45,9 @@ def _sink(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_prints_the_same_as_with_brokers(kraal: Kraal, worker: Connect, arguments: tuple[str, ...]) -> None:
     asked_kafka = kraal.out("dlq", *arguments, *BROKERS)
-    assert not any(PATH in each for each in worker.asked("GET", "POST"))
+    assert not any(PATH in each for each in worker.requests("GET", "POST"))
     assert kraal.out("dlq", *arguments) == asked_kafka != ""
-    assert any(PATH in each for each in worker.asked("GET", "POST"))
+    assert any(PATH in each for each in worker.requests("GET", "POST"))
 
 
 def test_a_replay_continues_where_the_last_one_ended(kraal: Kraal, worker: Connect) -> None:
@@ -63,15 +63,15 @@ def test_a_long_replay_takes_several_requests(
     monkeypatch.setattr(over_rest, "MAX_REPLAYED", 2)
     worker.kafka.letters["dead"] = [letter(number) for number in range(5)]
     assert kraal.out("dlq", "replay", SINK) == "5 dead letters from dead written to orders\n"
-    assert worker.asked("POST") == [f"POST {PATH}/replay"] * 3
+    assert worker.requests("POST") == [f"POST {PATH}/replay"] * 3
 
 
-def test_letters_that_arrive_during_a_replay_are_left(kraal: Kraal, worker: Connect) -> None:
+def test_letters_that_arrive_during_a_replay_are_skipped(kraal: Kraal, worker: Connect) -> None:
     """Each request finds one more, as when every record fails again."""
     again = {"topic": "dead", "dry_run": False, "written": {"orders": 2}, "targets": [], "left_to_replay": 2}
     worker.script("POST", f"{PATH}/replay", *(Said(200, again) for _ in range(9)))
     assert kraal.out("dlq", "replay", SINK) == "4 dead letters from dead written to orders\n"
-    assert len(worker.asked("POST")) == 2
+    assert len(worker.requests("POST")) == 2
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_letters_that_arrive_during_a_replay_are_left(kraal: Kraal, worker: Conn
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_option_that_rest_does_not_have_needs_brokers(
+def test_an_option_unsupported_over_rest_requires_brokers(
     kraal: Kraal, worker: Connect, arguments: tuple[str, ...], option: str
 ) -> None:
     result = kraal("dlq", *arguments)

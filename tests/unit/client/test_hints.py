@@ -54,15 +54,13 @@ def certificate_error(code: int) -> ssl.SSLCertVerificationError:
         (certificate_error(20), ""),
     ],
 )
-def test_a_connection_that_fails_has_a_hint_unless_the_message_says_enough(
-    cause: BaseException, hint: str
-) -> None:
-    assert hints.of_connection(cause, "http://worker:8083") == hint
+def test_a_connection_error_has_a_hint_unless_the_message_suffices(cause: BaseException, hint: str) -> None:
+    assert hints.connection_hint(cause, "http://worker:8083") == hint
 
 
 @pytest.mark.parametrize("url", ["http://worker", "https://worker/connect", "http://[::1]"])
 def test_a_refused_connection_to_a_url_without_a_port_names_the_port_of_workers(url: str) -> None:
-    assert "8083" in hints.of_connection(ConnectionRefusedError(111, "Connection refused"), url)
+    assert "8083" in hints.connection_hint(ConnectionRefusedError(111, "Connection refused"), url)
 
 
 def test_unreachable_worker_hints_how_to_start_or_choose_one(kraal: Kraal) -> None:
@@ -98,23 +96,23 @@ def test_a_name_that_is_unknown_has_the_command_that_lists_names(
         (Said(500, {"error_code": 500, "message": "boom"}), "log of the worker"),
     ],
 )
-def test_a_refusal_says_what_to_do(kraal: Kraal, worker: Connect, said: Said, part: str) -> None:
+def test_a_refusal_has_a_hint(kraal: Kraal, worker: Connect, said: Said, part: str) -> None:
     worker.script("GET", "/connectors", said)
     assert part in kraal.hint("ls", "-q")
 
 
-def test_a_rebalance_that_lasts_says_where_to_look(kraal: Kraal, worker: Connect) -> None:
+def test_a_lasting_rebalance_names_the_command_to_run(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     worker.script("PUT", "/connectors/a/pause", *[REBALANCE] * 100)
     assert "`kraal assignments`" in kraal.hint("pause", "a")
 
 
-def test_a_class_that_the_worker_does_not_have_says_how_to_add_one(kraal: Kraal, worker: Connect) -> None:
+def test_a_missing_class_has_a_hint_how_to_add_it(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     assert "`kraal plugins add`" in kraal.hint("patch", "a", "connector.class=org.example.None")
 
 
-def test_a_connector_that_fails_says_how_to_look_and_restart(kraal: Kraal, worker: Connect) -> None:
+def test_a_failed_connector_has_hints_to_inspect_and_restart(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     worker.fail("a", 0, "java.io.IOException: disk full")
     assert "`kraal describe NAME`" in kraal.hint("wait", "a")
@@ -126,7 +124,7 @@ def test_a_hint_is_printed_once_for_many_connectors(kraal: Kraal) -> None:
     assert (result.stderr.count("Error: "), result.stderr.count(HINT)) == (3, 1)
 
 
-def test_kafka_that_is_not_there_says_what_to_check(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_kafka_has_a_hint(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
     class Away(MemoryKafka):
         @override
         def spans(self, topic: str) -> dict[int, Span]:
@@ -139,9 +137,7 @@ def test_kafka_that_is_not_there_says_what_to_check(kraal: Kraal, monkeypatch: p
     assert "--command-config" in hint
 
 
-def test_a_broker_that_is_not_running_says_how_to_start_it(
-    kraal: Kraal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_broker_has_a_hint_how_to_start_it(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped:
         data_dir, port, pid, answers = "kafka", 9092, None, False
 

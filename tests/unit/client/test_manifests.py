@@ -51,7 +51,7 @@ def test_a_directory_is_read_by_name_and_by_what_files_end_in(folder: Path) -> N
     ],
     ids=["JSON", "YAML"],
 )
-def test_numbers_of_initial_offsets_stay_numbers(text: str) -> None:
+def test_initial_offsets_keep_json_numbers(text: str) -> None:
     [wanted] = read("-", stdin=text).connectors
     assert wanted.config == {"n": "1", "name": "a"}
     assert wanted.initial_offsets == [({"f": "1"}, {"p": 1})]

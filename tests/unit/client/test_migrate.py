@@ -146,7 +146,7 @@ def test_dry_run_makes_no_changes(sides: Sides) -> None:
     assert java.changes == kraal.changes == []
 
 
-def test_migrate_changes_nothing_if_the_target_would_reject_a_connector(sides: Sides) -> None:
+def test_migrate_stops_if_the_target_would_reject_a_connector(sides: Sides) -> None:
     java, kraal, there, here = sides
     java.add("lines")
     kraal.has_offsets = False

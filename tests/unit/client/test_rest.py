@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.client import hints
-from kraal.client.rest import NoAnswer, Refused, Rest, trust_of
+from kraal.client.rest import NoAnswer, Refused, Rest, create_ssl_context
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
 from tests.fakes.workers.connect import Connect, QuickClock, Said
@@ -50,7 +50,7 @@ def test_a_rebalance_without_an_end_is_an_error_after_a_while(kraal: Kraal, work
 def test_any_name_is_one_segment_of_the_path(kraal: Kraal, worker: Connect, name: str, target: str) -> None:
     worker.create(name, {"connector.class": "kraal.testing.FakeSourceConnector"})
     assert f"\n{name} " in kraal.out("status", name)
-    assert worker.asked() == [f"GET {target}"]
+    assert worker.requests() == [f"GET {target}"]
 
 
 def test_credentials_come_from_the_environment_or_the_url_and_are_never_shown(
@@ -101,7 +101,7 @@ def test_a_redirect_gets_no_credentials(kraal: Kraal, worker: Connect) -> None:
     worker.script("GET", "/connectors", Said(307, None, {"Location": f"{worker.url}/elsewhere"}))
     kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
     kraal.error("ls", "-q")
-    assert worker.asked() == ["GET /connectors"]
+    assert worker.requests() == ["GET /connectors"]
 
 
 def test_refused_connection_is_a_one_line_error(kraal: Kraal) -> None:
@@ -160,7 +160,7 @@ def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
-def test_an_authority_is_trusted_when_it_is_given(https: tuple[str, Path], kraal: Kraal) -> None:
+def test_a_specified_authority_is_trusted(https: tuple[str, Path], kraal: Kraal) -> None:
     url, ca = https
     assert kraal.out("ls", "-q", "--url", url, "--cacert", str(ca)) == "a\n"
     kraal.env = {"KRAAL_CACERT": str(ca), "KRAAL_URL": url}
@@ -174,14 +174,14 @@ def test_an_unknown_authority_is_refused(https: tuple[str, Path], kraal: Kraal, 
     )
 
 
-def test_http_loads_no_certificates_and_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_loads_no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[object] = []
     monkeypatch.setattr(ssl, "create_default_context", lambda **options: loaded.append(options))
-    context = trust_of(parse_target("http://worker:8083"))
+    context = create_ssl_context(parse_target("http://worker:8083"))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.cert_store_stats() == {"x509": 0, "crl": 0, "x509_ca": 0}
     assert loaded == []
-    trust_of(parse_target("https://worker:8443"))
+    create_ssl_context(parse_target("https://worker:8443"))
     assert len(loaded) == 1
 
 
@@ -190,7 +190,7 @@ def test_environment_proxies_are_ignored(kraal: Kraal, monkeypatch: pytest.Monke
     assert kraal.out("ls", "-q") == ""
 
 
-def test_after_no_connection_nothing_else_is_tried(kraal: Kraal) -> None:
+def test_a_failed_connection_ends_the_migration(kraal: Kraal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         kraal.env = {"KRAAL_URL": f"http://127.0.0.1:{free.getsockname()[1]}"}
     assert (
@@ -199,9 +199,7 @@ def test_after_no_connection_nothing_else_is_tried(kraal: Kraal) -> None:
     )
 
 
-def test_a_certificate_for_another_host_is_not_said_to_need_an_authority(
-    https: tuple[str, Path], kraal: Kraal
-) -> None:
+def test_a_certificate_for_another_host_has_no_authority_hint(https: tuple[str, Path], kraal: Kraal) -> None:
     url, ca = https
     arguments = ("ls", "--url", url.replace("127.0.0.1", "localhost"), "--cacert", str(ca))
     assert "certificate is for another host (Hostname mismatch" in kraal.error(*arguments)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kraal.client.status_tables import Verdict, cause_of, verdict
+from kraal.client.status_tables import Verdict, failure_cause, verdict
 
 
 def shown(connector: str, *tasks: str) -> dict[str, Any]:
@@ -32,6 +32,6 @@ def test_whether_a_wait_is_over(status: dict[str, Any] | None, wanted: str, foun
     assert verdict(status, wanted) is found
 
 
-def test_the_cause_in_a_trace_without_causes_is_the_first_line_that_says_anything() -> None:
-    assert cause_of({"trace": "\n  java.lang.Exception: no\n\tat a.b\n"}) == "java.lang.Exception: no"
-    assert cause_of({"trace": None}) == cause_of({"trace": ""}) == ""
+def test_the_cause_in_a_trace_without_causes_is_the_first_nonempty_line() -> None:
+    assert failure_cause({"trace": "\n  java.lang.Exception: no\n\tat a.b\n"}) == "java.lang.Exception: no"
+    assert failure_cause({"trace": None}) == failure_cause({"trace": ""}) == ""

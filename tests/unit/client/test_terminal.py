@@ -76,7 +76,7 @@ def quit_by_signal(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("leave", [quit_by_key, quit_by_signal])
-def test_a_key_changes_the_order_and_the_terminal_is_left_as_it_was(
+def test_a_key_changes_the_order_and_the_terminal_is_restored(
     worker: Connect, leave: Callable[[Terminal], None]
 ) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
@@ -90,4 +90,4 @@ def test_a_key_changes_the_order_and_the_terminal_is_left_as_it_was(
         leave(terminal)
         assert terminal.process.wait(LIMIT_S) == 0
         assert terminal.mode() == terminal.before
-    assert len(worker.asked("GET")) == 1
+    assert len(worker.requests("GET")) == 1

@@ -54,7 +54,7 @@ def test_changes_as_json_lines(kraal: Kraal, orders: Connect) -> None:
     assert lines[2]["before"] == {"state": "RUNNING", "worker": "127.0.0.1:8083", "trace": ""}
 
 
-def test_a_worker_that_goes_away_does_not_end_it(kraal: Kraal, orders: Connect) -> None:
+def test_an_unreachable_worker_does_not_end_it(kraal: Kraal, orders: Connect) -> None:
     kraal.clock.meanwhile = [
         lambda: orders.refuse("GET", "/connectors", 503, "Worker is still starting up."),
         lambda: None,

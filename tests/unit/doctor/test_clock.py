@@ -10,7 +10,7 @@ import pytest
 from kraal.config.worker.distributed import InternalTopic
 from kraal.core.errors import StoreError
 from kraal.doctor import storage_topics
-from kraal.doctor.clock import check_clock, kernel_state, of_records, of_worker, synchronized
+from kraal.doctor.clock import check_clock, judge_worker_time, kernel_state
 from kraal.doctor.finding import Level
 from kraal.doctor.storage_topics import Storage, check_times
 from kraal.kafka.topics import Described
@@ -19,12 +19,7 @@ THEN_S = 1_800_000_000
 THEN = "Fri, 15 Jan 2027 08:00:00 GMT"
 
 
-@pytest.mark.parametrize(("state", "level"), [(0, Level.OK), (1, Level.OK), (4, Level.OK), (5, Level.HINT)])
-def test_the_state_of_the_kernels_clock(state: int, level: Level) -> None:
-    assert synchronized(state).level is level
-
-
-def test_a_kernel_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_kernel_clock_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
         @staticmethod
         def adjtimex(buffer: Any) -> int:
@@ -37,41 +32,28 @@ def test_a_kernel_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernel_state() is None
 
 
-def test_the_kernels_state_is_one_of_those_documented() -> None:
-    assert kernel_state() in (None, 0, 1, 2, 3, 4, 5)
-
-
-@pytest.mark.parametrize(("ahead_s", "level"), [(-86_400.0, "ok"), (5.0, "ok"), (5.1, "warning")])
-def test_a_record_from_the_future_means_that_a_clock_is_wrong(ahead_s: float, level: str) -> None:
-    finding = of_records("statuses", THEN_S + ahead_s, THEN_S)
-    assert (finding.id, finding.level, "statuses" in finding.what) == ("clock.records", level, True)
-
-
 @pytest.mark.parametrize(
-    ("asked_s", "answered_s", "level", "words"),
+    ("sent_s", "received_s", "level", "words"),
     [
         (0.0, 0.1, Level.OK, "less than 5 s"),
-        (0.9, 0.99, Level.OK, "less than 5 s"),
-        (-5.0, -5.0, Level.OK, "less than 5 s"),
         (-30.0, -29.9, Level.WARNING, "is 30 s ahead of this"),
-        (5.9, 6.0, Level.OK, "less than 5 s"),
         (61.0, 61.1, Level.WARNING, "is 60 s behind this"),
         (-40.0, 40.0, Level.OK, "less than 5 s"),
     ],
 )
-def test_the_time_of_a_worker(asked_s: float, answered_s: float, level: Level, words: str) -> None:
-    """An answer that took long tells little; its time is one between request and answer."""
-    finding = of_worker("http://w:1", THEN, THEN_S + asked_s, THEN_S + answered_s)
+def test_the_time_of_a_worker(sent_s: float, received_s: float, level: Level, words: str) -> None:
+    """The time of a slow answer is anywhere between request and answer."""
+    finding = judge_worker_time("http://w:1", THEN, THEN_S + sent_s, THEN_S + received_s)
     assert (finding.id, finding.level, words in finding.what) == ("clock.worker", level, True), finding
 
 
 @pytest.mark.parametrize("date", [None, "", "soon"])
-def test_a_worker_that_tells_no_time(date: str | None) -> None:
-    assert of_worker("http://w:1", date, THEN_S, THEN_S).level is Level.SKIPPED
+def test_a_worker_without_a_date_header_is_skipped(date: str | None) -> None:
+    assert judge_worker_time("http://w:1", date, THEN_S, THEN_S).level is Level.SKIPPED
 
 
 class Topics:
-    """An admin client that knows the latest times of topics; None: no records; absent: no such topic."""
+    """An admin client with the latest times of topics; None: no records; absent: no such topic."""
 
     def __init__(self, times: dict[str, int | None]) -> None:
         self._times = times

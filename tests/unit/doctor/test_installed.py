@@ -40,22 +40,11 @@ def only(findings: list[Finding]) -> tuple[Level, str]:
     return finding.level, finding.what
 
 
-def test_files_as_they_were_installed(tmp_path: Path) -> None:
-    kraal = install(tmp_path, "kraal", FILES)
-    assert only([*judged(kraal, [kraal])]) == (Level.OK, "Kraal's 3 files are those that were installed")
-
-
 def test_a_file_that_another_package_has_replaced_names_the_package(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
     other = install(tmp_path, "web-py", {"web/app.py": "theirs", "web/http.py": ""})
     level, what = only([*judged(kraal, [kraal, other])])
     assert (level, what) == (Level.ERROR, "web-py has replaced files of Kraal: web/app.py")
-
-
-def test_a_package_with_the_same_name_and_other_files_replaces_nothing(tmp_path: Path) -> None:
-    kraal = install(tmp_path, "kraal", FILES)
-    other = install(tmp_path, "web-py", {"web/http.py": ""})
-    assert only([*judged(kraal, [kraal, other])])[0] is Level.OK
 
 
 def test_a_file_that_was_edited_is_a_warning_and_one_that_is_missing_an_error(tmp_path: Path) -> None:
@@ -67,20 +56,6 @@ def test_a_file_that_was_edited_is_a_warning_and_one_that_is_missing_an_error(tm
     )
     (tmp_path / "web/app.py").unlink()
     assert only([*judged(kraal, [kraal])]) == (Level.ERROR, "Files of Kraal are missing: web/app.py")
-
-
-def test_of_many_files_three_are_named(tmp_path: Path) -> None:
-    kraal = install(tmp_path, "kraal", {f"actors/a{number}.py": "" for number in range(5)})
-    for number in range(5):
-        (tmp_path / f"actors/a{number}.py").unlink()
-    assert only([*judged(kraal, [])])[1].endswith(
-        "missing: actors/a0.py, actors/a1.py, actors/a2.py and 2 more"
-    )
-
-
-def test_an_editable_installation_has_no_files_to_compare(tmp_path: Path) -> None:
-    kraal = install(tmp_path, "kraal", {"_kraal.pth": "/src"})
-    assert only([*judged(kraal, [])])[0] is Level.SKIPPED
 
 
 def test_source_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

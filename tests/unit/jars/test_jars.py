@@ -20,13 +20,13 @@ class Repository:
 
     def __init__(self, content: bytes = CONTENT) -> None:
         self.content = content
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def retrieve(
         self, wanted: list[Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
     ) -> list[Path]:
         assert not transitive
-        self.asked += [coordinates.name for coordinates in wanted]
+        self.requests += [coordinates.name for coordinates in wanted]
         (into / "jars").mkdir()
         for coordinates in wanted:
             (into / "jars" / coordinates.file_name).write_bytes(self.content)
@@ -115,14 +115,14 @@ def test_jars_are_fetched_once(tmp_path: Path, repository: Repository) -> None:
     paths = ensure_locked(locked("a", "b"), tmp_path)
     assert [path.read_bytes() for path in paths] == [CONTENT, CONTENT]
     assert ensure_locked(locked("a", "b"), tmp_path) == paths
-    assert repository.asked == ["a", "b"]
+    assert repository.requests == ["a", "b"]
     assert list(tmp_path.glob(".fetch-*")) == []
 
 
 def test_only_missing_jars_are_fetched(tmp_path: Path, repository: Repository) -> None:
     ensure_locked(locked("a", "b"), tmp_path)[0].unlink()
     ensure_locked(locked("a", "b", "c"), tmp_path)
-    assert repository.asked == ["a", "b", "a", "c"]
+    assert repository.requests == ["a", "b", "a", "c"]
 
 
 def test_a_changed_lock_is_checked_again(tmp_path: Path, repository: Repository) -> None:
@@ -137,7 +137,7 @@ def test_a_damaged_jar_of_an_unfinished_group_is_fetched_again(
 ) -> None:
     (tmp_path / "org__a__1.jar").write_bytes(b"damaged")
     assert ensure_locked(locked("a"), tmp_path)[0].read_bytes() == CONTENT
-    assert repository.asked == ["a"]
+    assert repository.requests == ["a"]
 
 
 def test_a_jar_with_another_sum_is_refused_and_kept_out(tmp_path: Path, repository: Repository) -> None:

@@ -120,7 +120,7 @@ def test_the_first_of_two_equal_requests_comes_first() -> None:
         assert [authors.take(SEEN), authors.take(SEEN)] == ["one", "two"]
 
 
-def test_requests_without_an_effect_to_read_are_nothing() -> None:
+def test_requests_without_an_effect_are_not_recorded() -> None:
     with Authors(Clock()).asking(None, "somebody") as stay:
         stay()
 

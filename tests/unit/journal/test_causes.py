@@ -41,13 +41,13 @@ def told(before: Status | None, after: Status | None, noted: Cause | None = None
         (RUNNING, None, "no longer configured"),
     ],
 )
-def test_without_a_known_cause_what_changed_explains_it(
+def test_a_state_without_a_cause_is_explained_by_its_change(
     before: Status | None, after: Status | None, cause: str
 ) -> None:
     assert told(before, after) == cause
 
 
-def test_a_rebalance_gives_its_reason_if_it_is_known() -> None:
+def test_a_rebalance_has_its_reason_if_available() -> None:
     cause = told(RUNNING, status(State.RUNNING, generation=4), reason="b:1 joined")
     assert cause == "assigned in generation 4: b:1 joined"
 
@@ -85,12 +85,12 @@ def test_a_cause_does_not_explain_what_it_does_not_lead_to(kind: Kind, state: St
     assert explanation.cause != kind.value or kind.value in ("paused", "stopped")
 
 
-def test_a_failure_is_its_own_cause_whatever_was_asked_before() -> None:
+def test_a_failure_is_its_own_cause_after_any_request() -> None:
     explanation = explain(RUNNING, FAILED, Cause(Kind.RESTART, "somebody", NOW), now_ms=NOW)
     assert (explanation.cause, explanation.by) == ("OSError: no disk", "")
 
 
-def test_an_old_cause_explains_nothing() -> None:
+def test_an_expired_cause_is_ignored() -> None:
     noted = Cause(Kind.CONFIG, "somebody", NOW - FRESH_MS - 1)
     assert told(RUNNING, status(State.RUNNING, generation=4), noted) == "assigned in generation 4"
 

@@ -23,14 +23,14 @@ def add(configs: Configs, before: Config | None, after: Config | None, ms: int, 
     configs.add(NAME, before, after, Written(ms, by))
 
 
-def test_a_version_is_kept_when_another_one_replaces_it() -> None:
+def test_a_replaced_version_stays_in_the_history() -> None:
     configs = new()
     one, two = {"a": "1", "b": "2", "gone": "x"}, {"a": "1", "b": "3", "new": "y"}
     add(configs, None, one, 10, "POST from 10.0.0.1")
-    assert configs.kept(NAME).entries == ()
+    assert configs.read(NAME).entries == ()
     assert configs.written(NAME) == Written(10, "POST from 10.0.0.1")
     add(configs, one, two, 20, "PUT from 10.0.0.2")
-    assert [each.to_json(()) for each in configs.kept(NAME).entries] == [
+    assert [each.to_json(()) for each in configs.read(NAME).entries] == [
         {"ms": 10, "by": "POST from 10.0.0.1", "config": one, "changed": ["b", "gone", "new"]}
     ]
     assert configs.written(NAME) == Written(20, "PUT from 10.0.0.2")
@@ -40,16 +40,16 @@ def test_the_same_config_is_no_other_version() -> None:
     configs = new()
     add(configs, None, {"a": "1"}, 10, "one")
     add(configs, {"a": "1"}, {"a": "1"}, 20, "two")
-    assert configs.kept(NAME).entries == ()
+    assert configs.read(NAME).entries == ()
     assert configs.written(NAME) == Written(20, "two")
 
 
-def test_the_config_of_a_deleted_connector_is_kept() -> None:
+def test_the_config_of_a_deleted_connector_stays_in_the_history() -> None:
     configs = new()
     add(configs, None, {"a": "1"}, 10)
     add(configs, {"a": "1"}, None, 20)
     assert configs.written(NAME) is None
-    assert [(each.written.ms, each.changed) for each in configs.kept(NAME).entries] == [(10, ())]
+    assert [(each.written.ms, each.changed) for each in configs.read(NAME).entries] == [(10, ())]
 
 
 def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
@@ -63,7 +63,7 @@ def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
     }
     add(configs, None, one, 10)
     add(configs, one, {**one, "db.password": "changed", "declared": "changed"}, 20)
-    [version] = configs.kept(NAME).entries
+    [version] = configs.read(NAME).entries
     assert version.changed == ("db.password", "declared")
     shown = version.to_json({"declared"})
     assert shown["config"] == {
@@ -77,12 +77,12 @@ def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
     assert "secret" not in repr(version)
 
 
-def test_of_configs_that_were_found_the_last_one_is_the_current_one() -> None:
+def test_the_last_stored_config_is_current() -> None:
     configs = new()
     for ms in (5, 7):
         configs.found(NAME, Written(ms))
     assert configs.written(NAME) == Written(7)
-    assert configs.kept(NAME).entries == ()
+    assert configs.read(NAME).entries == ()
     configs.lost(NAME)
     assert configs.written(NAME) is None
 
@@ -91,7 +91,7 @@ def test_number_of_versions_is_limited() -> None:
     configs = new()
     for number in range(30):
         add(configs, {"n": str(number)}, {"n": str(number + 1)}, number)
-    kept = configs.kept(NAME)
+    kept = configs.read(NAME)
     assert [each.config["n"] for each in kept.entries] == [str(n) for n in range(30 - MAX_VERSIONS, 30)]
     assert kept.dropped == 30 - MAX_VERSIONS
 
@@ -102,7 +102,7 @@ def test_versions_stay_within_their_bytes(versions: list[Config]) -> None:
     for number, (before, after) in enumerate(pairwise(versions)):
         name = ConnectorName(f"c{number % 3}")
         configs.add(name, before, after, Written(number))
-    kept = [configs.kept(ConnectorName(f"c{number}")).entries for number in range(3)]
+    kept = [configs.read(ConnectorName(f"c{number}")).entries for number in range(3)]
     assert all(sum(each.size for each in entries) <= 10_000 for entries in kept)
     assert sum(each.size for entries in kept for each in entries) <= 20_000
     for entries in kept:

@@ -38,7 +38,7 @@ def test_an_event_names_what_it_is_about() -> None:
     ]  # fmt: skip
 
 
-def test_a_reader_goes_on_where_it_was_and_else_sees_the_latest() -> None:
+def test_a_reader_resumes_at_its_position_or_gets_the_latest() -> None:
     events = Events(100_000, lambda: 0)
     for number in range(10):
         events.add(EventKind.WORKER, str(number), None, "")

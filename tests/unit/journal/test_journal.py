@@ -42,7 +42,7 @@ def write_all(made: Journal) -> None:
     line(made, "a line")
 
 
-def test_listeners_are_told_what_changed() -> None:
+def test_listeners_receive_changes() -> None:
     made, told = journal(), list[tuple[str, ConnectorName | None]]()
     stop = made.listen(lambda kind, name: told.append((kind, name)))
     write_all(made)
@@ -72,7 +72,7 @@ def test_failing_listener_is_removed_without_affecting_others(
     ]
 
 
-def test_a_listener_that_logs_is_not_told_of_its_own_lines() -> None:
+def test_a_listener_does_not_receive_its_own_lines() -> None:
     made, told = journal(), list[str]()
 
     def listener(kind: str, _name: ConnectorName | None) -> None:
@@ -82,14 +82,14 @@ def test_a_listener_that_logs_is_not_told_of_its_own_lines() -> None:
     made.listen(listener)
     line(made, "first")
     assert told == ["logs"]
-    assert [each.message for each in made.lines.kept(NAME).entries] == ["first", "from a listener"]
+    assert [each.message for each in made.lines.read(NAME).entries] == ["first", "from a listener"]
 
 
 def test_states_have_the_reason_of_their_rebalance() -> None:
     made = journal()
     made.rebalanced(7, "b:1 left")
     made.state(T0, status(State.RUNNING, generation=7), 1)
-    [entry] = made.states.kept(NAME).entries
+    [entry] = made.states.read(NAME).entries
     assert entry.cause == "assigned in generation 7: b:1 left"
     [event] = made.events.after(None, 10)
     assert event.text == "task numbers-0 RUNNING on a:1: assigned in generation 7: b:1 left"
@@ -99,13 +99,13 @@ def test_states_read_at_start_are_recorded_once_without_events() -> None:
     made = journal()
     statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
     made.states_read(statuses)
-    assert {(e.task, e.state, e.cause) for e in made.states.kept(NAME).entries} == {
+    assert {(e.task, e.state, e.cause) for e in made.states.read(NAME).entries} == {
         (None, "RUNNING", "as stored"),
         (0, "FAILED", "as stored"),
     }
     assert made.events.after(None, 10) == ()
     made.states_read(statuses)
-    assert len(made.states.kept(NAME).entries) == 2
+    assert len(made.states.read(NAME).entries) == 2
 
 
 def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
@@ -114,7 +114,7 @@ def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
     made.states_read(statuses)
     made.note([T0], Cause(Kind.CONFIG, "somebody", 1_000))
     made.states_read({NAME: status(State.RUNNING)})
-    [*_, last] = made.states.kept(NAME).entries
+    [*_, last] = made.states.read(NAME).entries
     assert (last.task, last.state, last.cause, last.by) == (0, "REMOVED", "config changed", "somebody")
 
 
@@ -128,9 +128,9 @@ def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() ->
     made.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
     line(made, "a line")
     assert told == []
-    assert not made.states.kept(NAME).entries
-    assert not made.configs.kept(NAME).entries
-    assert not made.lines.kept(NAME).entries
+    assert not made.states.read(NAME).entries
+    assert not made.configs.read(NAME).entries
+    assert not made.lines.read(NAME).entries
     assert not made.events.after(None, 10)
 
 
@@ -144,7 +144,7 @@ def test_journal_collects_log_lines_unless_disabled(max_bytes: int, kept: list[s
         root.warning("a line")
 
     copy_context().run(run)
-    assert [each.message for each in made.lines.kept(NAME).entries] == kept
+    assert [each.message for each in made.lines.read(NAME).entries] == kept
     assert len(root.handlers) == len(kept)
 
 
@@ -158,9 +158,9 @@ def test_all_contents_together_stay_within_the_limit() -> None:
         line(made, "y" * 300, name)
     names = [ConnectorName(f"c{number}") for number in range(50)]
     sizes = [
-        sum(entry.size for name in names for entry in made.states.kept(name).entries),
-        sum(each.size for name in names for each in made.configs.kept(name).entries),
-        sum(each.size for name in names for each in made.lines.kept(name).entries),
+        sum(entry.size for name in names for entry in made.states.read(name).entries),
+        sum(each.size for name in names for each in made.configs.read(name).entries),
+        sum(each.size for name in names for each in made.lines.read(name).entries),
         sum(event.size for event in made.events.after(None, 10_000)),
     ]
     assert all(size > 3_000 for size in sizes)

@@ -29,8 +29,8 @@ class Log:
         self.logger = logging.Logger("kraal.connectors.file", logging.DEBUG)  # noqa: LOG001 - in no tree
         self.logger.addHandler(self.lines)
 
-    def kept(self, name: ConnectorName = NAME) -> tuple[LogLine, ...]:
-        return self.lines.kept(name).entries
+    def read(self, name: ConnectorName = NAME) -> tuple[LogLine, ...]:
+        return self.lines.read(name).entries
 
 
 @pytest.fixture
@@ -57,17 +57,17 @@ def test_a_line_belongs_to_the_connector_or_task_for_which_its_thread_works(log:
     say(log, "task other-1-0", "elsewhere", level=logging.ERROR)
     say(log, "herder", "lines without a connector are not kept")
     say(log, "", "nor are those without a subject")
-    assert [(line.task, line.level, line.message) for line in log.kept()] == [
+    assert [(line.task, line.level, line.message) for line in log.read()] == [
         (2, logging.INFO, "read 5 lines"),
         (None, logging.WARNING, "found a file"),
     ]
-    assert [line.message for line in log.kept(ConnectorName("other-1"))] == ["elsewhere"]
+    assert [line.message for line in log.read(ConnectorName("other-1"))] == ["elsewhere"]
     assert log.told == ["orders", "orders", "other-1"]
 
 
-def test_a_line_is_shown_as_rest_shows_it(log: Log) -> None:
+def test_a_line_renders_as_json(log: Log) -> None:
     say(log, "task orders-2", "careful", level=logging.WARNING)
-    [line] = log.kept()
+    [line] = log.read()
     assert line.to_json("a:8083") == {
         "id": line.id, "ms": line.id // 1_000, "worker_id": "a:8083", "level": "WARN",
         "logger": "kraal.connectors.file", "task": 2, "message": "careful",
@@ -80,7 +80,7 @@ def test_ids_rise_even_within_a_microsecond(log: Log) -> None:
     context.run(about.set, "task orders-0")
     for _ in range(3):
         context.run(log.lines.handle, record)
-    ids = [line.id for line in log.kept()]
+    ids = [line.id for line in log.read()]
     assert ids == [ids[0], ids[0] + 1, ids[0] + 2]
 
 
@@ -89,8 +89,8 @@ def test_tracebacks_follow_the_message(log: Log) -> None:
         raise OSError("no disk")
     except OSError:
         say(log, "task orders-0", "Failed to write", exc_info=True)
-    assert log.kept()[0].message.startswith("Failed to write\nTraceback (most recent call last):\n")
-    assert log.kept()[0].message.endswith("OSError: no disk")
+    assert log.read()[0].message.startswith("Failed to write\nTraceback (most recent call last):\n")
+    assert log.read()[0].message.endswith("OSError: no disk")
 
 
 def test_secrets_are_removed_from_messages_arguments_and_tracebacks(log: Log) -> None:
@@ -99,7 +99,7 @@ def test_secrets_are_removed_from_messages_arguments_and_tracebacks(log: Log) ->
         raise OSError("hunter2-hunter2 is wrong")
     except OSError:
         say(log, "task orders-0", "With %s", "hunter2-hunter2", exc_info=True)
-    [line] = log.kept()
+    [line] = log.read()
     assert "hunter2" not in line.message
     assert line.message.startswith("With [hidden]\nTraceback")
 
@@ -117,19 +117,19 @@ def test_a_line_that_another_handler_scrubbed_is_not_scrubbed_again(monkeypatch:
     log.logger.handlers.insert(0, other)
     say(log, "task orders-0", "once")
     assert calls == ["once"]
-    assert len(log.kept()) == 1
+    assert len(log.read()) == 1
 
 
 def test_long_lines_are_cut(log: Log) -> None:
     say(log, "task orders-0", "ü" * 100_000)
-    [line] = log.kept()
+    [line] = log.read()
     assert len(line.message.encode()) <= LINE_BYTES
     assert line.message.endswith("…")
 
 
 def test_invalid_arguments_do_not_disturb_the_caller(log: Log) -> None:
     say(log, "task orders-0", "%d lines", "many")
-    assert log.kept()[0].message == "%d lines (its arguments do not fit)"
+    assert log.read()[0].message == "%d lines (its arguments do not fit)"
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=6_000)), max_size=30))
@@ -138,9 +138,9 @@ def test_lines_stay_within_their_bytes(said: list[tuple[int, str]]) -> None:
     for number, text in said:
         say(log, f"task c{number}-0", "%s", text)
     names = [ConnectorName(f"c{number}") for number in range(4)]
-    assert all(sum(line.size for line in log.kept(name)) <= 8_000 for name in names)
-    assert sum(line.size for name in names for line in log.kept(name)) <= 20_000
-    assert sum(log.lines.kept(name).dropped + len(log.kept(name)) for name in names) == len(said)
+    assert all(sum(line.size for line in log.read(name)) <= 8_000 for name in names)
+    assert sum(line.size for name in names for line in log.read(name)) <= 20_000
+    assert sum(log.lines.read(name).dropped + len(log.read(name)) for name in names) == len(said)
 
 
 def test_a_listener_may_log_and_wait_for_other_threads_that_log() -> None:
@@ -160,4 +160,4 @@ def test_a_listener_may_log_and_wait_for_other_threads_that_log() -> None:
     log.lines._listener = listener  # noqa: SLF001 - given at creation
     say(log, "task orders-0", "first")
     assert ended.is_set()
-    assert [line.message for line in log.kept(ConnectorName("second"))] == ["from a listener"]
+    assert [line.message for line in log.read(ConnectorName("second"))] == ["from a listener"]

@@ -33,19 +33,19 @@ def of(entry: object, size: int) -> Callable[[], tuple[Any, int]]:
 
 @given(SIZES, st.integers(1, 200), st.none() | st.integers(1, 5))
 def test_a_ring_has_the_latest_entries_within_its_limits(
-    sizes: list[int], limit: int, most: int | None
+    sizes: list[int], limit: int, max_entries: int | None
 ) -> None:
-    ring: ByteRing[int] = ByteRing(limit, most)
+    ring: ByteRing[int] = ByteRing(limit, max_entries)
     for number, size in enumerate(sizes):
         ring.append(number, size)
         entries = ring.entries()
         assert ring.size == sum(sizes[each] for each in entries) <= limit
-        assert most is None or len(entries) <= most
+        assert max_entries is None or len(entries) <= max_entries
         assert len(ring) == len(entries) == number + 1 - ring.dropped
     fitting = [number for number, size in enumerate(sizes) if size <= limit]
     kept = list(ring.entries())
     assert kept == fitting[len(fitting) - len(kept) :]
-    if most is None and len(kept) < len(fitting):
+    if max_entries is None and len(kept) < len(fitting):
         assert ring.size + sizes[fitting[-len(kept) - 1]] > limit, "nothing is dropped without need"
 
 
@@ -95,17 +95,17 @@ def test_rings_by_key_drop_what_was_written_least_recently(
         assert kept == (key in model.entries)
         assert list(rings.keys()) == list(model.entries)
         for name, added in model.added.items():
-            kept_entries = rings.kept(name)
+            kept_entries = rings.read(name)
             assert list(kept_entries.entries) == [each for each, _ in model.entries.get(name, ())]
             assert kept_entries.dropped + len(kept_entries.entries) == added
 
 
 def test_rings_by_key_have_a_maximum_number_of_entries_each() -> None:
-    rings: KeyedRings[str, int] = KeyedRings(1000, 10_000, most=3)
+    rings: KeyedRings[str, int] = KeyedRings(1000, 10_000, max_entries=3)
     for number in range(5):
         rings.append("a", of(number, 1))
-    assert rings.kept("a").entries == (2, 3, 4)
-    assert rings.kept("a").dropped == 2
+    assert rings.read("a").entries == (2, 3, 4)
+    assert rings.read("a").dropped == 2
 
 
 def test_keys_without_entries_do_not_pile_up() -> None:
@@ -113,17 +113,17 @@ def test_keys_without_entries_do_not_pile_up() -> None:
     for number in range(3 * MAX_EMPTY_KEYS):
         rings.append(f"key-{number}", of(number, 50))
     assert len(rings.keys()) == 1
-    counted = [number for number in range(3 * MAX_EMPTY_KEYS) if rings.kept(f"key-{number}").dropped]
+    counted = [number for number in range(3 * MAX_EMPTY_KEYS) if rings.read(f"key-{number}").dropped]
     assert counted == list(range(2 * MAX_EMPTY_KEYS - 1, 3 * MAX_EMPTY_KEYS - 1))
 
 
-def test_a_ring_of_no_bytes_holds_nothing_and_counts() -> None:
+def test_a_ring_of_zero_bytes_only_counts() -> None:
     rings: KeyedRings[str, int] = KeyedRings(0, 0)
     assert not rings.append("a", of(1, 1))
-    assert (rings.kept("a").entries, rings.kept("a").dropped, rings.size) == ((), 1, 0)
+    assert (rings.read("a").entries, rings.read("a").dropped, rings.size) == ((), 1, 0)
 
 
-def test_the_memory_of_rings_is_what_they_say() -> None:
+def test_the_memory_of_rings_matches_their_size() -> None:
     rings: KeyedRings[str, tuple[int, str]] = KeyedRings(20_000, 1_000_000)
     gc.collect()
     tracemalloc.start()
@@ -147,7 +147,7 @@ def test_reentrant_append_is_rejected() -> None:
         return 1, 1
 
     assert rings.append("a", make)
-    assert rings.kept("a").entries == (1,)
+    assert rings.read("a").entries == (1,)
 
 
 def test_many_threads_may_append_and_read() -> None:
@@ -155,7 +155,7 @@ def test_many_threads_may_append_and_read() -> None:
     threads = [
         threading.Thread(
             target=lambda start=start: [
-                (rings.append(f"k{n % 7}", of(n, n % 300)), rings.kept(f"k{n % 5}"))
+                (rings.append(f"k{n % 7}", of(n, n % 300)), rings.read(f"k{n % 5}"))
                 for n in range(start, start + 3_000)
             ]
         )
@@ -167,10 +167,10 @@ def test_many_threads_may_append_and_read() -> None:
         each.join()
     assert rings.size <= 20_000
     names = [f"k{n}" for n in range(7)]
-    assert sum(rings.kept(k).dropped + len(rings.kept(k).entries) for k in names) == 12_000
+    assert sum(rings.read(k).dropped + len(rings.read(k).entries) for k in names) == 12_000
 
 
-def test_a_guard_tells_who_is_first() -> None:
+def test_a_guard_detects_reentrance() -> None:
     guard = Guard()
     with guard as first, guard as second:
         assert (first, second) == (True, False)

@@ -41,7 +41,7 @@ def new() -> States:
 
 
 def shown(states: States, name: ConnectorName = NAME) -> list[tuple[int | None, str]]:
-    return [(entry.task, entry.state) for entry in states.kept(name).entries]
+    return [(entry.task, entry.state) for entry in states.read(name).entries]
 
 
 def add(states: States, instance: Instance, after: Status | None) -> StateEntry | None:
@@ -54,7 +54,7 @@ def replay(states: States, records: Sequence[Status | None], *, first: int = 0) 
         states.replay(T0, each, NOW + number)
 
 
-def test_an_entry_has_all_that_is_known_of_a_state() -> None:
+def test_an_entry_has_all_fields_of_a_state() -> None:
     states = new()
     states.note([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
     entry = add(states, T0, status(State.RESTARTING, 7))
@@ -63,7 +63,7 @@ def test_an_entry_has_all_that_is_known_of_a_state() -> None:
         "ms": NOW + 7, "task": 0, "state": "RESTARTING", "worker_id": "a:1", "generation": 1,
         "cause": "restarted", "by": "POST from 10.0.0.7", "trace": None,
     }  # fmt: skip
-    assert states.kept(NAME).entries == (entry,)
+    assert states.read(NAME).entries == (entry,)
 
 
 def test_a_record_that_repeats_a_state_is_no_entry() -> None:
@@ -82,7 +82,7 @@ def test_a_cause_explains_the_way_to_the_next_settled_state_and_no_other() -> No
     states.note([T0], Cause(Kind.RESTART, "somebody", NOW))
     for each in (State.RESTARTING, State.UNASSIGNED, State.RUNNING, State.UNASSIGNED):
         add(states, T0, status(each))
-    causes = [entry.cause for entry in states.kept(NAME).entries]
+    causes = [entry.cause for entry in states.read(NAME).entries]
     assert causes == ["restarted", "restarted", "restarted", "stopped by its worker"]
 
 
@@ -92,7 +92,7 @@ def test_the_latest_cause_counts_and_only_for_its_instances() -> None:
     states.note([T1], Cause(Kind.RESTART, "another", NOW))
     for task in (T0, T1):
         add(states, task, status(State.UNASSIGNED))
-    assert [(e.cause, e.by) for e in states.kept(NAME).entries] == [
+    assert [(e.cause, e.by) for e in states.read(NAME).entries] == [
         ("config changed", "one"),
         ("restarted", "another"),
     ]
@@ -109,7 +109,7 @@ class TestOfACauseThatIsReadLate:
             add(states, T0, status(state, 10 * number + 5))
         states.note([T0, T1], self.CAUSE, amends=True)
         add(states, T0, status(State.UNASSIGNED, 40))
-        assert [(entry.cause, entry.by) for entry in states.kept(NAME).entries] == [
+        assert [(entry.cause, entry.by) for entry in states.read(NAME).entries] == [
             ("assigned in generation 1", ""),
             ("config changed", "somebody"),
             ("config changed", "somebody"),
@@ -122,15 +122,15 @@ class TestOfACauseThatIsReadLate:
         add(states, T0, status(State.UNASSIGNED, 15))
         states.note([T0], self.CAUSE, amends=True)
         add(states, T0, status(State.RUNNING, 20))
-        assert [entry.cause for entry in states.kept(NAME).entries][1:] == ["config changed"] * 2
+        assert [entry.cause for entry in states.read(NAME).entries][1:] == ["config changed"] * 2
 
-    def test_known_causes_and_those_of_others_stay(self) -> None:
+    def test_existing_causes_and_those_of_other_instances_stay(self) -> None:
         states = new()
         states.note([T0], Cause(Kind.RESTART, "another", NOW))
         for instance, state in ((T0, State.RUNNING), (T1, State.RUNNING), (NAME, State.FAILED)):
             add(states, instance, status(state, 15, trace="OSError: x" if state is State.FAILED else None))
         states.note([T0, NAME], self.CAUSE, amends=True)
-        causes = {entry.task: entry.cause for entry in states.kept(NAME).entries}
+        causes = {entry.task: entry.cause for entry in states.read(NAME).entries}
         assert causes == {0: "restarted", 1: "assigned in generation 1", None: "OSError: x"}
 
     def test_a_decision_of_this_worker_is_never_late(self) -> None:
@@ -138,13 +138,13 @@ class TestOfACauseThatIsReadLate:
         add(states, T0, status(State.RUNNING, 15))  # by a clock that is ahead
         states.note([T0], self.CAUSE)
         add(states, T0, status(State.UNASSIGNED, 20))
-        assert [entry.cause for entry in states.kept(NAME).entries] == [
+        assert [entry.cause for entry in states.read(NAME).entries] == [
             "assigned in generation 1",
             "config changed",
         ]
 
 
-def test_causes_that_nothing_follows_do_not_pile_up() -> None:
+def test_unused_causes_expire() -> None:
     states = new()
     for number in range(3 * MAX_NOTED):
         states.note([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
@@ -175,7 +175,7 @@ def test_entries_stay_within_their_bytes(failures: list[tuple[int, str]]) -> Non
     states = States(8_000, 20_000)
     for number, trace in failures:
         add(states, TaskId(ConnectorName(f"c{number % 3}"), number), status(State.FAILED, trace=trace))
-    kept = [states.kept(ConnectorName(f"c{number}")).entries for number in range(3)]
+    kept = [states.read(ConnectorName(f"c{number}")).entries for number in range(3)]
     assert all(sum(entry.size for entry in entries) <= 8_000 for entries in kept)
     assert sum(entry.size for entries in kept for entry in entries) <= 20_000
 
@@ -214,7 +214,7 @@ class TestOfALaterHerder:
         assert shown(states) == shown(whole)
         assert states.missed() == []
 
-    def test_a_removed_instance_that_came_back_is_found(self) -> None:
+    def test_a_restored_instance_is_recorded(self) -> None:
         states = new()
         for each in self.RECORDS[:4]:
             add(states, T0, each)
@@ -223,7 +223,7 @@ class TestOfALaterHerder:
         assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW)
         assert shown(states)[-2:] == [(0, "REMOVED"), (0, "RUNNING")]
 
-    def test_records_before_the_journal_are_not_made_up_for(self) -> None:
+    def test_records_before_the_journal_are_not_recorded(self) -> None:
         states = new()
         replay(states, self.RECORDS)
         assert states.missed() == []
@@ -235,13 +235,13 @@ class TestOfALaterHerder:
         assert [each.state for _, each, _ in states.missed() if each] == [State.UNASSIGNED, State.RUNNING]
 
 
-def test_a_stored_state_is_said_once() -> None:
+def test_a_stored_state_is_recorded_once() -> None:
     states = new()
     assert states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
     assert not states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
     add(states, T1, status(State.RUNNING))
     assert not states.add_stored(T1, status(State.RUNNING), now_ms=NOW)
-    assert [(e.ms, e.cause) for e in states.kept(NAME).entries] == [
+    assert [(e.ms, e.cause) for e in states.read(NAME).entries] == [
         (NOW - 5_000, STORED),
         (NOW, "assigned in generation 1"),
     ]
@@ -257,4 +257,4 @@ def test_instances_that_are_gone_are_named() -> None:
 def test_a_state_of_unknown_time_has_the_time_of_reading() -> None:
     states = new()
     add(states, T0, replace(status(State.RUNNING), written_ms=-1))
-    assert states.kept(NAME).entries[0].ms == NOW + 500
+    assert states.read(NAME).entries[0].ms == NOW + 500

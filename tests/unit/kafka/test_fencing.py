@@ -22,7 +22,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.refuses: set[str] = set()
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.fenced: list[str] = []
         self.held: set[str] = set()
         """Held even when the others are let go of."""
@@ -33,7 +33,7 @@ class Broker:
 
     def initialize(self, transactional_id: str) -> None:
         with self._changed:
-            self.asked.append(transactional_id)
+            self.requests.append(transactional_id)
             self._open += 1
             self.most = max(self.most, self._open)
             self._changed.notify_all()
@@ -95,7 +95,7 @@ def test_several_are_fenced_at_once_and_the_caller_waits_for_all(broker: Broker)
     assert broker.most == MAX_HELPERS + 1
 
 
-def test_all_callers_share_the_helpers_and_none_waits_for_one(broker: Broker) -> None:
+def test_all_callers_share_the_helper_threads(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
         done = [callers.submit(fence, [f"{each}-{number}" for number in range(10)]) for each in "abc"]
         broker.await_open(MAX_HELPERS + 3)
@@ -106,7 +106,7 @@ def test_all_callers_share_the_helpers_and_none_waits_for_one(broker: Broker) ->
     assert broker.most == MAX_HELPERS + 3
 
 
-def test_a_failure_is_raised_after_those_under_way_and_begins_no_others(broker: Broker) -> None:
+def test_a_failure_is_raised_after_pending_calls_and_starts_no_further_ones(broker: Broker) -> None:
     broker.refuses = set(IDS)
     with ThreadPoolExecutor() as callers:
         done = callers.submit(fence, IDS)
@@ -114,7 +114,7 @@ def test_a_failure_is_raised_after_those_under_way_and_begins_no_others(broker: 
         broker.let_go()
         with pytest.raises(StoreError, match=r"cannot fence the producer 'g-c-[0-9]'"):
             done.result(20)
-    assert len(broker.asked) == MAX_HELPERS + 1
+    assert len(broker.requests) == MAX_HELPERS + 1
     assert broker.fenced == []
 
 

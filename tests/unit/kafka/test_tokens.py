@@ -41,11 +41,11 @@ def provider_of(endpoint: TokenEndpoint, clock: Clock, scope: str | None = None)
     return TokenProvider(login, clock=clock)
 
 
-def test_a_token_is_asked_for_by_client_credentials(endpoint: TokenEndpoint) -> None:
+def test_a_token_is_requested_by_client_credentials(endpoint: TokenEndpoint) -> None:
     provider = provider_of(endpoint, Clock(), "kafka all")
     assert provider.token() == "token-1"
     assert provider.extensions() == {"a": "b"}
-    ((authorization, body),) = endpoint.asked
+    ((authorization, body),) = endpoint.requests
     assert authorization == f"Basic {base64.b64encode(b'me:hush').decode()}"
     assert body == "grant_type=client_credentials&scope=kafka+all"
 
@@ -56,7 +56,7 @@ def test_a_good_token_is_used_again(endpoint: TokenEndpoint) -> None:
     assert provider.token() == "token-1"
     clock.now += 79
     assert provider.token() == "token-1"
-    assert len(endpoint.asked) == 1
+    assert len(endpoint.requests) == 1
 
 
 def test_the_next_token_is_fetched_while_the_last_is_good(endpoint: TokenEndpoint) -> None:

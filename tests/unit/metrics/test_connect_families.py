@@ -117,7 +117,7 @@ def test_every_state_of_a_task_is_shown_and_counted(state: State) -> None:
     assert counted == {**dict.fromkeys(counted, 0), word: 1}
 
 
-def test_restarting_is_shown_as_rest_shows_it() -> None:
+def test_restarting_is_reported_as_over_rest() -> None:
     restarting = frozenset({A, TaskId(A, 0)})
     states = {A: [State.RUNNING, State.FAILED, State.RUNNING]}
     page = shown(snapshot(states, restarting=restarting), metrics_of(A, TaskId(A, 0), TaskId(A, 1)))
@@ -169,7 +169,7 @@ def test_starts_are_counted_once_a_life() -> None:
     assert [page.value(f"{CONNECT}task_startup_{kind}") for kind in kinds] == [2, 1, 1, 0.5, 0.5]
 
 
-def test_removed_instances_leave_nothing() -> None:
+def test_removed_instances_leave_no_series() -> None:
     metrics, task = metrics_of(A, TaskId(A, 0)), TaskId(A, 0)
     meter = TaskMeter(task, is_source=False, time=Watch(), windows=Windows(), publish=metrics.publish)
     meter.state(State.RUNNING)

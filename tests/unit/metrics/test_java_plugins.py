@@ -72,7 +72,7 @@ def test_java_tasks_alone_have_active_records() -> None:
     assert samples.types[name] == "gauge"
 
 
-def test_sinks_have_the_numbers_of_sinks() -> None:
+def test_sinks_have_sink_metrics() -> None:
     samples = scrape(worker(is_source=False), {JAVA: {"partition-count": 4.0, "total-retries": 1.0}})
     assert java(samples, f"{SINK}partition_count") == 4
     assert java(samples, f"{ERRORS}total_retries") == 1
@@ -99,7 +99,7 @@ def test_the_state_of_the_jvm() -> None:
     assert samples.value("x") == 1
 
 
-def test_a_worker_without_java_plugins_shows_none_of_it() -> None:
+def test_a_worker_without_java_plugins_has_no_jvm_families() -> None:
     page = Scrape(Published(snapshot({})), metrics_of(), IDENTITY, str)
     assert "kraal_jvm" not in "".join(page())
 

@@ -155,7 +155,7 @@ def test_samples_since_a_time(since_ms: int, start_ms: int, values: list[float])
     assert samples.tasks[0]["records_per_second"] == values
 
 
-def test_ten_minutes_are_kept() -> None:
+def test_samples_expire_after_ten_minutes() -> None:
     story = Story()
     meter = story.task(A0)
     for number in range(SAMPLES + 30):
@@ -165,7 +165,7 @@ def test_ten_minutes_are_kept() -> None:
     assert story.series.of(A).start_ms == BEGAN_MS + 30 * STEP_MS
 
 
-def test_samples_that_were_not_taken_are_gaps() -> None:
+def test_missed_samples_are_gaps() -> None:
     story = Story()
     meter = story.task(A0)
     story.step()
@@ -176,7 +176,7 @@ def test_samples_that_were_not_taken_are_gaps() -> None:
     assert story.column("records_per_second") == [*[None] * (SAMPLES - 1), 0]
 
 
-def test_no_sample_is_taken_before_it_is_due() -> None:
+def test_sampling_waits_for_the_interval() -> None:
     story = Story()
     story.task(A0)
     assert story.series.due_in_s() == 2.5
@@ -188,7 +188,7 @@ def test_no_sample_is_taken_before_it_is_due() -> None:
     assert (story.series.of(A).count, story.series.due_in_s()) == (1, STEP_S)
 
 
-def test_a_task_that_has_left_disappears_when_its_last_sample_is_too_old() -> None:
+def test_a_removed_task_disappears_when_its_last_sample_expires() -> None:
     story = Story()
     story.task(A0).batch(records=5, duration_s=0, poll_s=0)
     story.step()
@@ -222,7 +222,7 @@ def test_a_connector_s_recent_rate_is_the_sum_of_its_tasks() -> None:
     assert list(story.series.recent()[B]) == [*[0] * (RECENT - 2), None, 0]
 
 
-def test_gaps_count_as_nothing_in_a_sum() -> None:
+def test_a_sum_ignores_gaps() -> None:
     assert summed([1, None, 2, None], [0.5, 3, None, None]) == [1.5, 3, 2, None]
 
 
@@ -254,7 +254,7 @@ def test_samples_of_several_workers_are_merged_at_the_same_times(
     assert own.tasks[7]["poll_ms"] == [10, None, None, 40], "it is left as it is"
 
 
-def test_a_run_that_writes_by_itself_tells_its_times() -> None:
+def test_a_continuous_run_reports_its_times() -> None:
     story = Story()
     meter = story.task(A0, is_source=True)
     story.step()
@@ -269,7 +269,7 @@ def test_a_run_that_writes_by_itself_tells_its_times() -> None:
     assert story.column("commit_ms") == [None, 7, None]
 
 
-def test_listeners_hear_of_connectors_whose_recent_numbers_differ() -> None:
+def test_listeners_receive_connectors_with_changed_metrics() -> None:
     story = Story()
     meter = story.task(A0)
     story.task(B0)
@@ -298,7 +298,7 @@ def test_listeners_hear_of_connectors_whose_recent_numbers_differ() -> None:
     assert heard == []
 
 
-def test_listeners_hear_that_a_task_stalls_and_that_it_goes_on() -> None:
+def test_listeners_receive_stalls_and_recoveries() -> None:
     story = Story()
     story.task(A0)
     work = story.metrics.follow(A0)
@@ -354,7 +354,7 @@ def test_a_sample_of_a_thousand_busy_tasks_takes_little_time() -> None:
     assert min(took_s) < 0.05, "of the processor; it is three milliseconds on an idle machine"
 
 
-def test_those_that_left_first_make_room() -> None:
+def test_the_first_removed_tasks_are_evicted() -> None:
     story = Story(max_bytes=2 * TASK_BYTES)
     story.task(A0)
     story.task(A1)

@@ -22,7 +22,7 @@ def test_a_family() -> None:
     )
 
 
-def test_a_family_without_series_is_left_out() -> None:
+def test_a_family_without_series_is_omitted() -> None:
     assert render(Family("x", "gauge", "y", [])) == ""
 
 

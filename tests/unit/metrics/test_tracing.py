@@ -17,7 +17,7 @@ from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.metrics.errors import ErrorCounts
 from kraal.metrics.task import TaskMeter, TaskMetrics
-from kraal.metrics.tracing import Traces, resource_of
+from kraal.metrics.tracing import Traces, create_resource
 from kraal.metrics.windows import Windows
 from kraal.testing._simulation.worker import DEFAULTS
 from kraal.worker.traces import worker_traces
@@ -132,7 +132,7 @@ def test_a_task_that_fails_before_its_offsets_are_stored_ends_the_span_with_an_e
     assert len(story.spans()) == 2
 
 
-def test_a_traced_task_has_the_numbers_of_any_other() -> None:
+def test_a_traced_task_has_the_same_metrics() -> None:
     story, untraced = Story(is_source=True), list[Any]()
     plain = TaskMeter(
         TASK,
@@ -152,13 +152,13 @@ def test_a_traced_task_has_the_numbers_of_any_other() -> None:
 
 def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "orders-cluster")
-    attributes = resource_of("w1:8083").attributes
+    attributes = create_resource("w1:8083").attributes
     assert (attributes["service.name"], attributes["service.instance.id"]) == ("orders-cluster", "w1:8083")
     monkeypatch.delenv("OTEL_SERVICE_NAME")
-    assert resource_of("w1:8083").attributes["service.name"] == "kraal"
+    assert create_resource("w1:8083").attributes["service.name"] == "kraal"
 
 
-def test_a_worker_without_the_packages_says_which_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_the_packages_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     config = parse_standalone({**DEFAULTS, "tracing.enabled": "true"})
     monkeypatch.delitem(sys.modules, "kraal.metrics.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)

@@ -32,7 +32,7 @@ def test_average_and_maximum_are_of_all_samples() -> None:
     assert len(sampled.samples) == 2, "the second began when the first was 30 s old"
 
 
-def test_a_sample_is_forgotten_a_memory_after_its_last_event() -> None:
+def test_a_sample_expires_a_window_after_its_last_event() -> None:
     sampled = recorded((0, 10), (29, 20), (30, 60))
     assert sampled.average(88.9) == 30, "the first sample's last event was at 29 s"
     assert sampled.average(89) == 60

@@ -66,7 +66,7 @@ class FakeHerder:
     """Answers at once. `error` is raised instead of any answer; `silent` answers nothing at all."""
 
     published: Published
-    asked: list[object] = field(default_factory=list)
+    requests: list[object] = field(default_factory=list)
     error: Exception | None = None
     silent: bool = False
     reported: ConfigInfos | None = None
@@ -80,7 +80,7 @@ class FakeHerder:
         return True
 
     def receive(self, message: object) -> object:
-        self.asked.append(message)
+        self.requests.append(message)
         if self.error is not None:
             raise self.error
         if self.silent:
@@ -201,14 +201,14 @@ class FakeJava:
 
     tasks: dict[TaskId, TaskValues | None] = field(default_factory=dict)
     tells: dict[TaskId, TaskValues] = field(default_factory=dict)
-    asked: int = 0
+    requests: int = 0
 
     def current(self, living: Container[Instance]) -> JvmMetrics:
         del living
         return JvmMetrics(tasks=self.tasks)
 
     def gather(self) -> Sequence[Future[bool]]:
-        self.asked += 1
+        self.requests += 1
         told = Future[bool]()
         told.set_result(True)
         self.tasks |= self.tells
@@ -279,8 +279,8 @@ def document(settings: Settings) -> dict[str, Any]:
     """Return the OpenAPI document that a worker with these settings serves, to its user `a` if it has users."""
     answer = Api(settings).client.get("/openapi.json", auth=("a", "b"))
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    found: dict[str, Any] = answer.json()
-    return found
+    content: dict[str, Any] = answer.json()
+    return content
 
 
 async def raw_get(api: Api, raw_path: str) -> list[Message]:

@@ -23,10 +23,10 @@ class EventStream:
 
     def lines(self) -> list[str]:
         """Return the lines up to the next empty one; none at the end."""
-        found = []
+        lines = []
         while line := self.answer.readline().decode().rstrip("\n"):
-            found.append(line)
-        return found
+            lines.append(line)
+        return lines
 
     def next(self) -> Event:
         """Return the next event that is no ping, with its name and id."""

@@ -36,7 +36,7 @@ calm = settings(
 
 @calm
 @given(body=BODIES | CREATE_REQUESTS)
-def test_any_body_is_taken_or_a_bad_request(body: bytes) -> None:
+def test_any_body_is_accepted_or_a_bad_request(body: bytes) -> None:
     api = Api(SETTINGS)
     for method, path in (("POST", "/connectors"), ("PUT", "/connectors/a/config")):
         code, text = api.request(method, path, body)
@@ -50,7 +50,7 @@ def test_any_body_is_taken_or_a_bad_request(body: bytes) -> None:
         st.characters(min_codepoint=0x21, max_codepoint=0x7E, exclude_characters="?#/"), min_size=1
     )
 )
-async def test_any_path_is_found_or_not(segment: str) -> None:
+async def test_any_path_is_answered(segment: str) -> None:
     api = Api(SETTINGS)
     for path in (f"/connectors/{segment}", f"/connectors/a/tasks/{segment}/status", f"/{segment}"):
         assert (await raw_get(api, path))[0]["status"] in (200, 400, 404)

@@ -115,7 +115,7 @@ def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("asked", "shows", "served"),
+    ("client_auth", "shows", "served"),
     [
         ("none", None, True),
         ("none", STRANGER, True),
@@ -128,10 +128,10 @@ def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: P
     ],
 )
 def test_clients_show_certificates(
-    api: Api, tmp_path: Path, asked: str, shows: Certified | None, *, served: bool
+    api: Api, tmp_path: Path, client_auth: str, shows: Certified | None, *, served: bool
 ) -> None:
     client = browser(tmp_path, shows)
-    with listening(tmp_path, api, [HTTPS], {**keys(), "ssl.client.auth": asked}) as (port,):
+    with listening(tmp_path, api, [HTTPS], {**keys(), "ssl.client.auth": client_auth}) as (port,):
         if served:
             assert get(port, tls=client) == (200, b"[]")
         else:

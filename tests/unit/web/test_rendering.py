@@ -9,5 +9,5 @@ def test_characters_that_java_holds_as_two_are_escaped_as_two() -> None:
     assert to_json({"é雪": "🦓"}) == '{"é雪":"\\uD83E\\uDD93"}'.encode()
 
 
-def test_all_others_are_as_they_are() -> None:
+def test_other_responses_are_unchanged() -> None:
     assert to_json(["\ufffd", "a"]) == '["\ufffd","a"]'.encode()

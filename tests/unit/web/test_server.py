@@ -82,7 +82,7 @@ def test_a_worker_does_not_start_without_uvloop(monkeypatch: pytest.MonkeyPatch)
         HttpServer([Listener("127.0.0.1", 0)])
 
 
-def test_a_taken_port_is_one_clear_sentence() -> None:
+def test_a_port_in_use_is_a_one_line_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is in use"):
@@ -94,7 +94,7 @@ def test_an_address_of_another_machine_is_one_clear_sentence() -> None:
         HttpServer([Listener("192.0.2.1", 0)])
 
 
-def test_a_port_is_taken_from_the_start_and_free_after_the_end(api: Api) -> None:
+def test_a_port_is_bound_from_start_to_stop(api: Api) -> None:
     first = HttpServer([Listener("127.0.0.1", 0)])
     bound = first.bound
     with pytest.raises(KraalError, match="the port is in use"):
@@ -117,7 +117,7 @@ def test_all_listeners_serve_the_same(api: Api) -> None:
         server.stop()
 
 
-def test_a_stop_before_the_start_is_kept(api: Api) -> None:
+def test_a_stop_before_the_start_takes_effect(api: Api) -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
     server.stop()
     server.run(api.app)
@@ -177,7 +177,7 @@ def test_rejects_an_endless_body(server: HttpServer, begun: bytes) -> None:
                 endless.sendall(b"X-More: " + b"y" * 8000 + b"\r\n" if b"1;" not in begun else b"y" * 8000)
 
 
-def test_a_long_head_and_a_long_body_are_taken(server: HttpServer) -> None:
+def test_a_long_head_and_a_long_body_are_accepted(server: HttpServer) -> None:
     client = connect(server)
     client.request("GET", "/connectors", headers={"X-Long": "y" * 50_000})
     answer = client.getresponse()

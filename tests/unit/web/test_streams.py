@@ -14,7 +14,7 @@ from kraal.cluster.views.changes import Changes, Names, add, changes
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName, WorkerId
 from tests.unit.web.api import FakeHerder
-from web.streams import MAX_CHANGES, NUMBERS, NUMBERS_ELSEWHERE, Broadcaster, Reader
+from web.streams import MAX_CHANGES, METRICS, METRICS_ELSEWHERE, Broadcaster, Reader
 from web.streams import visible_changes as shown_to
 
 
@@ -49,8 +49,8 @@ def nothing() -> None:
 async def heard(herder: Herder, reader: Reader) -> dict[str, Any] | None:
     await reader.woken.wait()
     reader.woken.clear()
-    found = herder.streams.take(reader)
-    return None if found is None else dict(found)
+    changed = herder.streams.take(reader)
+    return None if changed is None else dict(changed)
 
 
 def test_reader_receives_changes_published_by_another_thread() -> None:
@@ -79,14 +79,14 @@ def test_a_burst_is_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
                 herder.streams.note("logs", f"l{number}")
                 await asyncio.sleep(0)
             with herder.streams.reading(nothing):  # is told what happens from now on
-                found = await heard(herder, reader)
-            assert found is not None
-            assert (len(found["configs"]), len(found["logs"]), herder.streams.seq) == (50, 50, 1)
+                changed = await heard(herder, reader)
+            assert changed is not None
+            assert (len(changed["configs"]), len(changed["logs"]), herder.streams.seq) == (50, 50, 1)
 
     told(story)
 
 
-def test_a_change_after_a_pause_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_after_a_pause_is_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing) as reader:
             monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", -1.0)
@@ -180,7 +180,7 @@ def test_a_reader_that_comes_back_in_time_keeps_the_changes(monkeypatch: pytest.
     told(story)
 
 
-def test_a_reader_that_falls_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_falls_behind_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 0.0)
 
     async def story(herder: Herder) -> None:
@@ -227,10 +227,10 @@ def test_closing_wakes_all_readers_and_aborts_stalled_ones(monkeypatch: pytest.M
 
 def test_a_note_within_a_note_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(herder: Herder) -> None:
-        def logging(found: dict[str, Names], kind: str, names: Names) -> None:
+        def logging(changed: dict[str, Names], kind: str, names: Names) -> None:
             if kind == "states":
                 herder.streams.note("logs", "b")  # as by a destructor that runs now and logs
-            add(found, kind, names)
+            add(changed, kind, names)
 
         with herder.streams.reading(nothing) as reader:
             monkeypatch.setattr(web.streams, "add", logging)
@@ -264,24 +264,24 @@ def test_the_herder_lives_on_when_the_event_loop_has_ended() -> None:
         (None, True, {"states": {"s"}, "numbers": {"own"}}),
         (frozenset({"numbers"}), False, {"numbers": {"own", "theirs"}}),
         (frozenset({"numbers"}), True, {"numbers": {"own"}}),
-        (frozenset({"states", NUMBERS_ELSEWHERE}), False, {"states": {"s"}}),
+        (frozenset({"states", METRICS_ELSEWHERE}), False, {"states": {"s"}}),
     ],
 )
-def test_workers_are_told_of_own_numbers_and_clients_of_all(
+def test_workers_receive_local_metric_changes_and_clients_all(
     kinds: frozenset[str] | None, expected: dict[str, object], *, to_worker: bool
 ) -> None:
-    kind_of = {"s": "states", "own": NUMBERS, "theirs": NUMBERS_ELSEWHERE}
-    found: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kind_of.items()}
-    assert shown_to(found, kinds, to_worker=to_worker) == expected
+    kind_of = {"s": "states", "own": METRICS, "theirs": METRICS_ELSEWHERE}
+    changed: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kind_of.items()}
+    assert shown_to(changed, kinds, to_worker=to_worker) == expected
 
 
-def test_the_latest_change_of_numbers_is_known() -> None:
+def test_metrics_seq_is_the_latest_metric_change() -> None:
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing) as reader:
-            for kind, seq in ((NUMBERS, 1), ("logs", 1), (NUMBERS_ELSEWHERE, 3), ("logs", 3)):
+            for kind, seq in ((METRICS, 1), ("logs", 1), (METRICS_ELSEWHERE, 3), ("logs", 3)):
                 herder.streams.note(kind)
                 await heard(herder, reader)
-                assert herder.streams.numbers_seq == seq
+                assert herder.streams.metrics_seq == seq
             assert herder.streams.seq == 4
 
     told(story)

@@ -58,7 +58,7 @@ class Worker:
         """Be as new."""
         herder = self.api.herder
         herder.error = None
-        herder.asked.clear()
+        herder.requests.clear()
         herder.publish(config=ClusterState(), status=StatusState(), types={}, protocol=None)
 
 
@@ -153,6 +153,6 @@ class Stranger:
 @contextmanager
 def stranger(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, Stranger]]:
     """Serve a stranger, by HTTPS with `tls`; gives its URL as well."""
-    found = Stranger()
-    with served(lambda _: found, tls) as url:
-        yield url, found
+    app = Stranger()
+    with served(lambda _: app, tls) as url:
+        yield url, app

@@ -22,18 +22,18 @@ from web.ui.views.commands import (
     Confirmation,
     Result,
     Subject,
-    action_of,
     action_result,
+    build_request,
     confirmation,
     no_longer,
-    request_of,
-    subject_of,
+    parse_action,
+    parse_subject,
     task_confirmation,
     task_restart,
     unique_names,
 )
-from web.ui.views.connectors import MAX_BULK_CONNECTORS, Choice, choice_of, matching
-from web.ui.views.copy_as import Request, first_of, together
+from web.ui.views.connectors import MAX_BULK_CONNECTORS, Choice, matching, parse_choice
+from web.ui.views.copy_as import Request, limit_copies, together
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -59,7 +59,7 @@ async def _confirm(visit: Visit) -> Model:
     else:
         action = _action(action_name)
         question = confirmation(action, await _subjects(visit, names))
-        requests = [request_of(action, name) for name in names]
+        requests = [build_request(action, name) for name in names]
     fields = {"name": names, "action": [action_name], "task": [visit.text("task")], "back": [back]}
     return _confirmation_model(visit, question, requests, fields)
 
@@ -73,15 +73,15 @@ async def _confirm_all(visit: Visit, action: Action, filtered: str, back: str, *
     names = _names(matches)
     question = confirmation(action, await _subjects(visit, names))
     scope = (
-        f"These are all connectors {choice.told}."
-        if choice.told
+        f"These are all connectors {choice.description}."
+        if choice.description
         else "These are all connectors of the cluster."
     )
     return {
         **_confirmation_model(
             visit,
             replace(question, effects=(scope, *question.effects)),
-            [request_of(action, name) for name in names],
+            [build_request(action, name) for name in names],
             {"name": names, "action": [action], _MATCHING: [filtered], "back": [back]},
         ),
         "lost": lost,
@@ -98,7 +98,7 @@ def _filter(query: str) -> Choice:
     pairs = dict(parse_qsl(query))
     if unknown := sorted(pairs.keys() - set(_LIST_KEYS)):
         raise BadRequest(f"The list has no filter {unknown[0]!r}; it has {', '.join(_LIST_KEYS)}.")
-    return choice_of(pairs)
+    return parse_choice(pairs)
 
 
 def _confirmation_model(
@@ -111,7 +111,7 @@ def _confirmation_model(
         "target": ("actions",),
         "cancel": ("connectors", fields["name"][0]) if is_single else ("connectors",),
         "cancel_query": _list_query(fields["back"][0]),
-        "copies": first_of(
+        "copies": limit_copies(
             together([visit.curl(each) for each in requests[:_MAX_COPIES]]), len(requests), _MAX_COPIES
         ),
         "lost": "",
@@ -121,9 +121,9 @@ def _confirmation_model(
 async def _subjects(visit: Visit, names: list[str]) -> list[Subject]:
     """Return the connectors with their statuses; only a name for those without a status."""
     if len(names) == 1:
-        return [subject_of(dict(await connector_status(visit.source, visit.caller, names[0])), names[0])]
+        return [parse_subject(dict(await connector_status(visit.source, visit.caller, names[0])), names[0])]
     statuses = await expanded(visit.source, visit.caller, "status")
-    return [subject_of(statuses.get(name), name) for name in names]
+    return [parse_subject(statuses.get(name), name) for name in names]
 
 
 @action("/actions", template="pages/confirm.html", nav="connectors")
@@ -151,7 +151,10 @@ async def _act(visit: Visit) -> Model | Response:
     if expected and values.get("typed", "").strip() != expected:
         raise BadRequest(f"Nothing was done: to confirm, type the number of connectors, {expected}.")
     results = await sender.results(
-        [(name, request_of(bulk_action, name), partial(action_result, bulk_action, name)) for name in names]
+        [
+            (name, build_request(bulk_action, name), partial(action_result, bulk_action, name))
+            for name in names
+        ]
     )
     deleted = bulk_action is Action.DELETE and all(each.done for each in results)
     return _redirect(visit, LABELS[bulk_action], names, results, values.get("back", ""), is_deleted=deleted)
@@ -200,7 +203,7 @@ def _names(values: list[str]) -> list[str]:
 
 
 def _action(text: str) -> Action:
-    action = action_of(text)
+    action = parse_action(text)
     if action is None:
         raise BadRequest(f"There is no action {text!r}; there are {', '.join(Action)}.")
     return action

@@ -7,7 +7,7 @@ from typing import Final
 from web.ui.pages.connector import fetch_frame
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_map
-from web.ui.views.activity.charts import charts_of
+from web.ui.views.activity.charts import build_charts
 from web.ui.views.json_values import maps, whole
 
 _MAX_TASK_DIGITS: Final = 9
@@ -22,7 +22,7 @@ _MAX_TASK_DIGITS: Final = 9
 async def _charts(visit: Visit) -> Model:
     """Show the series as lines; the script draws the same values, which are embedded in the page."""
     series = await get_map(visit.source, visit.caller, "connectors", visit.name, "series")
-    numbers = sorted(
+    tasks = sorted(
         {number for each in maps(series.get("tasks")) if (number := whole(each, "id")) is not None}
     )
     task_text = visit.text("task")
@@ -31,8 +31,8 @@ async def _charts(visit: Visit) -> Model:
     return {
         **await fetch_frame(visit, "charts"),
         "task": task,
-        "numbers": numbers,
-        "charts": charts_of(series, task),
+        "tasks": tasks,
+        "charts": build_charts(series, task),
     }
 
 

@@ -10,8 +10,8 @@ from web.ui.pages.down_parts import fetch_down_parts
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import expanded, get_map
-from web.ui.views.activity.events import MAX_EVENTS, Event, events_of
-from web.ui.views.cluster import cluster_of
+from web.ui.views.activity.events import MAX_EVENTS, Event, parse_events
+from web.ui.views.cluster import build_cluster
 from web.ui.views.statuses import connector_status
 
 _MAX_REBALANCES: Final = 10
@@ -24,7 +24,9 @@ async def _cluster(visit: Visit) -> Model:
     statuses, (assignments, unknown), down = await asyncio.gather(
         expanded(visit.source, visit.caller, "status"), _assignments(visit), fetch_down_parts(visit)
     )
-    cluster = cluster_of(assignments, [connector_status(name, status) for name, status in statuses.items()])
+    cluster = build_cluster(
+        assignments, [connector_status(name, status) for name, status in statuses.items()]
+    )
     rebalances = () if cluster.rebalances else await _rebalances(visit)
     return {"cluster": cluster, "unknown": unknown, "seen": rebalances, "down": down}
 
@@ -35,7 +37,7 @@ async def _rebalances(visit: Visit) -> Sequence[Event]:
         return ()
     query = (("limit", str(MAX_EVENTS)),)
     events = await get_map(visit.source, visit.caller, "events", query=query)
-    return events_of(events, kind="rebalance").events[:_MAX_REBALANCES]
+    return parse_events(events, kind="rebalance").events[:_MAX_REBALANCES]
 
 
 async def _assignments(visit: Visit) -> tuple[object, str]:

@@ -10,7 +10,7 @@ from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import connector_status, get_map
-from web.ui.views.commands import initial_state_of
+from web.ui.views.commands import parse_initial_state
 from web.ui.views.config import entries, history_differences, only_changes
 from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.json_values import mapping, maps, text, whole
@@ -69,7 +69,7 @@ async def _initial_state(visit: Visit) -> str:
         status = await connector_status(visit.source, visit.caller, visit.name)
     except Refused:
         return "RUNNING"
-    return initial_state_of(dict(status))
+    return parse_initial_state(dict(status))
 
 
 PAGES: Final[tuple[Page, ...]] = (_config,)

@@ -15,13 +15,13 @@ from web.ui.routing import PART, Model, Page, Visit, page
 from web.ui.sources.api import Away, Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import connector_status, get_map
-from web.ui.views.commands import initial_state_of
-from web.ui.views.config import config_of
+from web.ui.views.commands import parse_initial_state
+from web.ui.views.config import parse_config
 from web.ui.views.connector import connector_page
 from web.ui.views.copy_as import Copied, connector_yaml
 from web.ui.views.json_values import mapping
 from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
-from web.ui.views.statuses import connector_status as connector_status_of
+from web.ui.views.statuses import connector_status as parse_connector_status
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -48,7 +48,10 @@ async def _overview(visit: Visit) -> Model:
     model = {**frame, "connector": connector_page(visit.name, status, config, topics)}
     if visit.text(PART) or config is None:
         return model
-    return {**model, "asked": [*visit.read_by_curl(), *await _yaml(visit, status, config_of(dict(config)))]}
+    return {
+        **model,
+        "curl": [*visit.read_by_curl(), *await _yaml(visit, status, parse_config(dict(config)))],
+    }
 
 
 async def _yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list[Copied]:
@@ -58,14 +61,16 @@ async def _yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list
         declared = await asyncio.wait_for(declaring, _SECRETS_TIMEOUT_S)
     except (Away, TimeoutError):
         return []
-    state = initial_state_of(dict(status))
+    state = parse_initial_state(dict(status))
     return [connector_yaml(visit.name, config, initial_state=state, declared=declared)]
 
 
 @page("/connectors/{connector}/trace", "", nav="connectors")
 async def _trace(visit: Visit) -> Model | Response:
     """Return the full trace of the connector or of a task as text; pages shorten long traces."""
-    status = connector_status_of(visit.name, await connector_status(visit.source, visit.caller, visit.name))
+    status = parse_connector_status(
+        visit.name, await connector_status(visit.source, visit.caller, visit.name)
+    )
     task_text = visit.text("task")
     matches = [each for each in (status.connector, *status.tasks) if _task_text(each.task) == task_text]
     if not matches or not matches[0].trace:
@@ -112,7 +117,7 @@ async def _get_optional(visit: Visit, resource: str) -> Any:
 
 async def stored_config(visit: Visit) -> dict[str, str | None]:
     """GET the connector's config, with its secrets. Raises Refused."""
-    return config_of(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "config")))
+    return parse_config(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "config")))
 
 
 async def _none() -> None:

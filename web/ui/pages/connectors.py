@@ -7,8 +7,8 @@ from typing import Final
 
 from web.ui.pages.down_parts import fetch_down_parts
 from web.ui.routing import Model, Page, Visit, page
-from web.ui.sources.requests import query_of
-from web.ui.views.connectors import Row, choice_of, listing, rows_of
+from web.ui.sources.requests import expand_query
+from web.ui.views.connectors import Row, build_rows, listing, parse_choice
 
 _TEMPLATE: Final = "pages/connectors.html"
 _PARTS: Final = {"list": "parts/connector_list.html"}
@@ -17,17 +17,20 @@ _PARTS: Final = {"list": "parts/connector_list.html"}
 async def _connectors(visit: Visit) -> Model:
     """Show a page of the list."""
     rows, down = await asyncio.gather(fetch_rows(visit), fetch_down_parts(visit))
-    choice = choice_of(visit.request.query_params)
-    return {"listing": listing(rows, choice, numbers=visit.features.progress), "down": down}
+    choice = parse_choice(visit.request.query_params)
+    return {"listing": listing(rows, choice, has_metrics=visit.features.progress), "down": down}
 
 
 async def fetch_rows(visit: Visit) -> tuple[Row, ...]:
     """Fetch all connectors; the dashboard filters them, so that all pages of the list share these responses."""
     parts = ("status", "info", *(("progress",) if visit.features.progress else ()))
     statuses, *optional = await asyncio.gather(
-        *(visit.source.ask("GET", "connectors", query=query_of(part), caller=visit.caller) for part in parts)
+        *(
+            visit.source.ask("GET", "connectors", query=expand_query(part), caller=visit.caller)
+            for part in parts
+        )
     )
-    return statuses.derive(rows_of, *optional)
+    return statuses.derive(build_rows, *optional)
 
 
 PAGES: Final[tuple[Page, ...]] = tuple(

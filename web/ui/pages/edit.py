@@ -27,13 +27,13 @@ from web.ui.sources.requests import get_list, get_map
 from web.ui.sources.sending import Sender
 from web.ui.sources.settling import has_settled
 from web.ui.views.commands import Result
-from web.ui.views.config import Difference, config_of, differences, only_changes
+from web.ui.views.config import Difference, differences, only_changes, parse_config
 from web.ui.views.copy_as import Request, connector_yaml
-from web.ui.views.form import answer_of_keys, errors_of, form_of, password_keys_of
+from web.ui.views.form import answer_of_keys, build_form, parse_errors, parse_password_keys
 from web.ui.views.form_post import NO_START, STATES, Posted, read_post, restore, typed_digest
 from web.ui.views.initial_offsets import NOT_SUPPORTED, ONLY_NEW, Start, checked_start, typed_start
 from web.ui.views.json_values import mapping
-from web.ui.views.plugins import example, first_config, plugin_named, plugins_of
+from web.ui.views.plugins import example, first_config, parse_plugins, plugin_named
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -95,11 +95,11 @@ async def _paste(visit: Visit) -> Model:
     """Show the form of a pasted config."""
     refuse_if_read_only(visit)
     posted = _checked_post(visit, read_post(await visit.form()))
-    kind = await _kind_of(visit, posted)
+    kind = await _plugin_type(visit, posted)
     draft = Draft(
         posted=posted,
         view="json" if posted.problem else "form",
-        plugin=_class_of(posted.config),
+        plugin=_plugin_class(posted.config),
         initial_state=_state(posted.initial_state),
         start=checked_start(posted.start, sink=kind == _SINK),
         kind=kind,
@@ -129,7 +129,7 @@ async def _create(visit: Visit) -> Model | Response:
     fields = await visit.form()
     values = dict(fields)
     posted = _checked_post(visit, read_post(fields))
-    kind = await _kind_of(visit, posted)
+    kind = await _plugin_type(visit, posted)
     start = posted.start if posted.start.rows or not visit.features.kraal else typed_start(fields)
     draft = Draft(
         posted=posted,
@@ -162,7 +162,7 @@ async def _edit(visit: Visit) -> Model:
     declared = await declared_secrets(visit.source, visit.caller, stored)
     empty = Draft(posted=Posted(config={}), name=visit.name, declared=declared)
     verdict = await _verdict(visit, empty, stored)
-    declared |= password_keys_of(verdict.answer)
+    declared |= parse_password_keys(verdict.answer)
     form_config = (
         await _earlier_version(visit, visit.number("version"))
         if visit.text("version")
@@ -228,7 +228,7 @@ async def _save(visit: Visit) -> Model | Response:
 
 async def _recreate_model(visit: Visit, posted: Posted, reason: str) -> Model:
     """Show the form of a deleted connector as that of a new one, to preserve the input."""
-    plugin, kind = _class_of(posted.config), await _kind_of(visit, posted)
+    plugin, kind = _plugin_class(posted.config), await _plugin_type(visit, posted)
     draft = Draft(posted=posted, plugin=plugin, kind=kind, view=_view({}, posted))
     verdict = await _verdict(visit, draft, posted.config, restore(posted.config, None).errors)
     problem = f"{reason}; nothing was saved. You can create it again with this config."
@@ -243,7 +243,7 @@ async def _write(
     try:
         answer = await Sender(visit.source, visit.caller).send(request)
     except Away as error:
-        unknown = f"{error} It is not known whether the request took effect: look at the connector first."
+        unknown = f"{error} The request may have taken effect: check the connector first."
         return _form_model(
             visit, draft, Verdict(answer=verdict.answer, problems=(unknown,)), status=error.status
         )
@@ -274,7 +274,7 @@ async def _verdict(
     visit: Visit, draft: Draft, config: Config, errors: Mapping[str, Sequence[str]] | None = None
 ) -> Verdict:
     """Validate a config on the worker, which may take up to 90 s; secrets are removed from its messages."""
-    plugin = _class_of(config)
+    plugin = _plugin_class(config)
     if draft.posted.problem or not plugin:
         return Verdict(problems=() if draft.posted.problem else (_NO_CLASS,), errors=errors or {})
     ask = partial(visit.source.ask, caller=visit.caller)
@@ -284,9 +284,9 @@ async def _verdict(
     except Refused as error:
         problems = (error.text,)
         answer = await _keys_without_values(visit, plugin, config)
-    declared = draft.declared | password_keys_of(answer)
+    declared = draft.declared | parse_password_keys(answer)
     worker_errors = {
-        key: [scrub(text, config, declared) for text in texts] for key, texts in errors_of(answer).items()
+        key: [scrub(text, config, declared) for text in texts] for key, texts in parse_errors(answer).items()
     }
     return Verdict(
         answer=answer,
@@ -315,7 +315,7 @@ def _form_model(
     status: int = HTTPStatus.OK,
 ) -> Model:
     """Return the values of the form's page; with `new_config`, the differences that saving would write."""
-    typed, declared = draft.posted.config, draft.declared | password_keys_of(verdict.answer)
+    typed, declared = draft.posted.config, draft.declared | parse_password_keys(verdict.answer)
     fixed = (
         "name" if draft.name else "connector.class" if draft.plugin == typed.get("connector.class") else ""
     )
@@ -337,7 +337,7 @@ def _form_model(
         **frame,
         "draft": draft,
         "name": name,
-        "form": form_of(
+        "form": build_form(
             verdict.answer, typed, errors=verdict.errors, problems=verdict.problems, fixed={fixed}
         ),
         "json": draft.posted.text or None,
@@ -357,7 +357,7 @@ async def _earlier_version(visit: Visit, number: int) -> dict[str, str | None]:
     versions = (await get_map(visit.source, visit.caller, "connectors", visit.name, "configs")).get("earlier")
     if not isinstance(versions, list) or not 0 < number <= len(versions):
         raise NotFound("The worker no longer has this version of the config.")
-    return config_of(versions[number - 1].get("config"))
+    return parse_config(versions[number - 1].get("config"))
 
 
 def _create_request(draft: Draft, name: str, config: Config) -> Request:
@@ -376,10 +376,10 @@ def _checked_post(visit: Visit, posted: Posted) -> Posted:
     return replace(posted, problem=NOT_SUPPORTED) if is_unsupported else posted
 
 
-async def _kind_of(visit: Visit, posted: Posted) -> str:
+async def _plugin_type(visit: Visit, posted: Posted) -> str:
     """Return the type of the config's plugin; empty if it is not installed."""
-    plugin = _class_of(posted.config)
-    installed = plugin_named(plugins_of(await all_plugins(visit)), plugin) if plugin else None
+    plugin = _plugin_class(posted.config)
+    installed = plugin_named(parse_plugins(await all_plugins(visit)), plugin) if plugin else None
     return "" if installed is None else installed.type
 
 
@@ -387,7 +387,7 @@ def _state(text: str) -> str:
     return text if text in STATES else STATES[0]
 
 
-def _class_of(config: Config) -> str:
+def _plugin_class(config: Config) -> str:
     return (config.get("connector.class") or "").strip()
 
 

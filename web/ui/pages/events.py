@@ -6,7 +6,7 @@ from typing import Final
 
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_map
-from web.ui.views.activity.events import MAX_EVENTS, events_of
+from web.ui.views.activity.events import MAX_EVENTS, parse_events
 
 
 @page("/events", "pages/events.html", parts={"events": "activity/events.html"}, nav="events")
@@ -18,7 +18,7 @@ async def _events(visit: Visit) -> Model:
     return {
         "kind": kind,
         "connector": connector,
-        "events": events_of(answer, kind=kind, connector=connector, page=visit.number("page", 1)),
+        "events": parse_events(answer, kind=kind, connector=connector, page=visit.number("page", 1)),
     }
 
 

@@ -18,13 +18,13 @@ from web.ui.views.activity.letters import (
     MAX_SHOWN,
     SHOWN,
     confirmation,
-    letters_of,
-    limit_of,
-    preview_of,
+    parse_letters,
+    parse_limit,
+    parse_preview,
+    parse_start,
     replay_request,
     replayed,
     start_as_text,
-    start_of,
 )
 from web.ui.views.commands import Result
 
@@ -46,7 +46,7 @@ async def _letters(visit: Visit) -> Model:
         answer, refusal = {}, error.text
     return {
         **await fetch_frame(visit, "letters"),
-        "letters": letters_of(answer),
+        "letters": parse_letters(answer),
         "limit": limit,
         "most": MAX_SHOWN,
         "most_replayed": MAX_REPLAYED,
@@ -66,7 +66,7 @@ async def _confirm_replay(visit: Visit) -> Model:
     limit = _limit(visit.text("limit"))
     request = replay_request(visit.name, limit, dry_run=True)
     answer = await visit.source.ask(request.method, *request.segments, body=request.body, caller=visit.caller)
-    preview = preview_of(answer.value)
+    preview = parse_preview(answer.value)
     if not preview.total:
         raise Conflict("There is nothing to replay: all dead letters have been replayed, or there are none.")
     return {
@@ -86,25 +86,25 @@ async def _replay(visit: Visit) -> Response:
     fields = dict(await visit.form())
     limit, start = _limit(fields.get("limit", "")), _start(fields.get("from", ""))
 
-    def result_of(_status: int, body: Json) -> Result:
+    def parse_result(_status: int, body: Json) -> Result:
         return replayed(visit.name, body)
 
     request = replay_request(visit.name, limit, dry_run=False, start=start)
-    results = await Sender(visit.source, visit.caller).results([(visit.name, request, result_of)])
+    results = await Sender(visit.source, visit.caller).results([(visit.name, request, parse_result)])
     token = visit.memory.notices.keep(Notice(title="Replay dead letters", results=results))
     return visit.redirect("connectors", visit.name, "letters", result=token)
 
 
 def _limit(text: str) -> int:
     try:
-        return limit_of(text)
+        return parse_limit(text)
     except ValueError as error:
         raise BadRequest(str(error)) from error
 
 
 def _start(text: str) -> dict[str, int]:
     try:
-        return start_of(text)
+        return parse_start(text)
     except ValueError as error:
         raise BadRequest("The positions of the letters are not as the question has sent them.") from error
 

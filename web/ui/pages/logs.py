@@ -19,15 +19,15 @@ from web.ui.views.activity.logs import (
     LEVELS,
     MAX_LINES,
     SETTABLE,
-    level_of,
+    filter_log,
     level_request,
     level_result,
-    log_of,
-    loggers_of,
+    parse_level,
+    plugin_loggers,
 )
 from web.ui.views.commands import Result
 from web.ui.views.json_values import text
-from web.ui.views.plugins import plugin_named, plugins_of
+from web.ui.views.plugins import parse_plugins, plugin_named
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -43,7 +43,7 @@ _MAX_TASK_DIGITS: Final = 9
 )
 async def _logs(visit: Visit) -> Model:
     """Show the lines of a level and task; the dashboard searches them for a text."""
-    level, task_text, query = level_of(visit.text("level")), visit.text("task"), visit.text("q").strip()
+    level, task_text, query = parse_level(visit.text("level")), visit.text("task"), visit.text("q").strip()
     is_number = task_text.isascii() and task_text.isdecimal() and len(task_text) <= _MAX_TASK_DIGITS
     task = task_text if is_number else ""
     parameters = [("limit", str(MAX_LINES)), ("level", level), ("task", task)]
@@ -55,19 +55,19 @@ async def _logs(visit: Visit) -> Model:
         get_map(visit.source, visit.caller, "connectors", visit.name, "config"),
         _levels(visit),
     )  # fmt: skip
-    log = log_of(answer, level=level, task=int(task) if task else None, query=query)
-    plugin = "" if levels is None else await _class_of(visit, text(config, "connector.class"))
+    log = filter_log(answer, level=level, task=int(task) if task else None, query=query)
+    plugin = "" if levels is None else await _resolve_class(visit, text(config, "connector.class"))
     return {
         **await fetch_frame(visit, "logs"),
         "log": log,
         "choice": {"level": level, "task": task, "q": query},
         "levels": LEVELS,
         "settable": SETTABLE,
-        "loggers": [] if levels is None else loggers_of(levels, plugin, log.lines),
+        "loggers": [] if levels is None else plugin_loggers(levels, plugin, log.lines),
     }
 
 
-async def _class_of(visit: Visit, plugin: str) -> str:
+async def _resolve_class(visit: Visit, plugin: str) -> str:
     """Resolve a plugin's class or alias to its class; an unknown alias stays unchanged."""
     if "." in plugin:
         return plugin
@@ -75,7 +75,7 @@ async def _class_of(visit: Visit, plugin: str) -> str:
         answer = await visit.source.ask("GET", "connector-plugins", caller=visit.caller)
     except Refused:
         return plugin
-    installed = plugin_named(plugins_of(answer.value), plugin)
+    installed = plugin_named(parse_plugins(answer.value), plugin)
     return plugin if installed is None else installed.name
 
 
@@ -100,10 +100,10 @@ async def _set_level(visit: Visit) -> Response:
     except ValueError as error:
         raise BadRequest(str(error)) from error
 
-    def result_of(_status: int, body: Json) -> Result:
+    def parse_result(_status: int, body: Json) -> Result:
         return Result(name=logger, done=True, text=level_result(level, scope, visit.options.worker, body))
 
-    results = await Sender(visit.source, visit.caller).results([(logger, request, result_of)])
+    results = await Sender(visit.source, visit.caller).results([(logger, request, parse_result)])
     token = visit.memory.notices.keep(Notice(title="Set level", results=results))
     return visit.redirect("connectors", visit.name, "logs", result=token)
 

@@ -15,18 +15,18 @@ from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Query, Refused
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.sources.sending import Sender
-from web.ui.views.commands import Confirmation, Result, subject_of
+from web.ui.views.commands import Confirmation, Result, parse_subject
 from web.ui.views.copy_as import Request
 from web.ui.views.offsets import (
     STOP_FIRST,
     Preview,
     Typed,
+    build_table,
     can_change,
     change_question,
     preview,
     read_rows,
     reset_question,
-    table_of,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def _confirm_reset(visit: Visit) -> Model:
     """Confirm the deletion of all offsets."""
     refuse_if_read_only(visit)
     status, answer = await _fetch(visit)
-    table = table_of(answer, sink=_is_sink(status))
+    table = build_table(answer, sink=_is_sink(status))
     question, _, effects = reset_question(visit.name, table.total, sink=table.sink).partition("? ")
     reset_confirmation = Confirmation(
         question=f"{question}?", effects=(effects,), button="Delete offsets", dangerous=True
@@ -127,9 +127,9 @@ def _table(visit: Visit, status: Any, answer: Any) -> Model:
     changeable = can_change(status) and not visit.options.read_only
     return {
         **connector_frame(visit, "offsets", letters=_is_sink(status)),
-        "table": table_of(answer, sink=_is_sink(status), query=query),
+        "table": build_table(answer, sink=_is_sink(status), query=query),
         "query": query,
-        "state": subject_of(status).state,
+        "state": parse_subject(status).state,
         "changeable": changeable,
         "stop_first": STOP_FIRST,
         "empty_rows": range(_EMPTY_ROWS),
@@ -168,17 +168,17 @@ def _path(visit: Visit) -> tuple[str, ...]:
 async def _send(visit: Visit, request: Request, title: str) -> Response:
     """Send the request, and redirect to the offsets with the result."""
 
-    def result_of(status: int, body: Any) -> Result:
+    def parse_result(status: int, body: Any) -> Result:
         message = body.get("message") if isinstance(body, dict) else None
         return Result(name=visit.name, done=True, text=str(message or f"answered {status}"))
 
-    results = await Sender(visit.source, visit.caller).results([(visit.name, request, result_of)])
+    results = await Sender(visit.source, visit.caller).results([(visit.name, request, parse_result)])
     token = visit.memory.notices.keep(Notice(title=title, results=results))
     return visit.redirect("connectors", visit.name, "offsets", result=token)
 
 
 def _is_sink(status: Any) -> bool:
-    return subject_of(status).type == "sink"
+    return parse_subject(status).type == "sink"
 
 
 PAGES: Final[tuple[Page, ...]] = (_offsets, _change, _confirm_reset, _reset)

@@ -9,7 +9,7 @@ from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_list
 from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.form import json_text
-from web.ui.views.plugins import Kind, Plugin, by_kind, documented, example, plugin_named, plugins_of
+from web.ui.views.plugins import Kind, Plugin, by_kind, documented, example, parse_plugins, plugin_named
 
 
 @page("/plugins", "pages/plugins.html", nav="plugins")
@@ -21,7 +21,7 @@ async def _plugins(visit: Visit) -> Model:
 
 async def plugins_by_kind(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
     """Return the plugins whose class contains a text, by type."""
-    plugins = plugins_of(await all_plugins(visit), query)
+    plugins = parse_plugins(await all_plugins(visit), query)
     return by_kind([each for each in plugins if each.connector or not connectors_only])
 
 
@@ -31,7 +31,7 @@ async def _plugin(visit: Visit) -> Model:
     name, version = visit.segment("plugin"), visit.text("version")
     query = (("version", version),) if version else ()
     keys = await get_list(visit.source, visit.caller, "connector-plugins", name, "config", query=query)
-    plugins = plugins_of(await all_plugins(visit))
+    plugins = parse_plugins(await all_plugins(visit))
     plugin = plugin_named(plugins, name) or Plugin(name=name, type="", version=version)
     versions = [each.version for each in plugins if each.name == plugin.name and each.version]
     config = example(plugin, keys) if plugin.connector else {}
@@ -58,7 +58,7 @@ async def all_plugins(visit: Visit) -> list[Any]:
 
 async def connector_plugin(visit: Visit, name: str) -> Plugin:
     """Return an installed connector plugin. Raises NotFound."""
-    plugin = plugin_named([each for each in plugins_of(await all_plugins(visit)) if each.connector], name)
+    plugin = plugin_named([each for each in parse_plugins(await all_plugins(visit)) if each.connector], name)
     if plugin is None:
         raise NotFound(f"There is no connector plugin {name}.")
     return plugin

@@ -14,9 +14,9 @@ from web.ui.sources.api import Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import connector_status, get_list, get_map
 from web.ui.views.activity.task_config import task_config
-from web.ui.views.activity.timeline import REMOVED, Timeline, of_instance, strip_of, timeline_of
-from web.ui.views.activity.verdict import verdict_of
-from web.ui.views.cluster import Waiting, cluster_of
+from web.ui.views.activity.timeline import REMOVED, Timeline, build_strip, build_timeline, select_instance
+from web.ui.views.activity.verdict import summarize_instance
+from web.ui.views.cluster import Waiting, build_cluster
 from web.ui.views.connector import TaskRow, connector_page, no_task
 from web.ui.views.states import Shown
 
@@ -43,7 +43,7 @@ async def _task(visit: Visit) -> Model:
         connector_status(visit.source, visit.caller, visit.name, parts=parts), _history(visit, number)
     )
     connector = connector_page(visit.name, status, None, None)
-    timeline = of_instance(timeline_of(history, _now_ms()), number)
+    timeline = select_instance(build_timeline(history, _now_ms()), number)
     row = next((row for row in connector.tasks if row.instance.task == number), None)
     if row is None and not timeline.entries:
         raise NotFound(f"Connector {visit.name} has no task {number}.")
@@ -54,10 +54,10 @@ async def _task(visit: Visit) -> Model:
         "task": number,
         "row": row,
         "connector": connector,
-        "verdict": verdict_of(row, timeline, waiting, visit.name),
+        "verdict": summarize_instance(row, timeline, waiting, visit.name),
         "timeline": timeline,
         "entries": timeline.entries[:_MAX_SHOWN],
-        "strips": [(number, strip_of(timeline.entries, _now_ms()))] if timeline.entries else [],
+        "strips": [(number, build_strip(timeline.entries, _now_ms()))] if timeline.entries else [],
     }
 
 
@@ -84,7 +84,7 @@ async def _config(visit: Visit) -> Model:
 async def _all(visit: Visit) -> Model:
     """Show the states of all instances, or of the instance in the query."""
     now_ms = _now_ms()
-    full_timeline = timeline_of(await _history(visit), now_ms)
+    full_timeline = build_timeline(await _history(visit), now_ms)
     instances = sorted(
         {entry.task for entry in full_timeline.entries}, key=lambda task: -1 if task is None else task
     )
@@ -93,7 +93,7 @@ async def _all(visit: Visit) -> Model:
     timeline = (
         full_timeline
         if not chosen
-        else of_instance(full_timeline, None if chosen == _CONNECTOR else int(chosen))
+        else select_instance(full_timeline, None if chosen == _CONNECTOR else int(chosen))
     )
     return {
         **await fetch_frame(visit, "history"),
@@ -108,10 +108,10 @@ async def _all(visit: Visit) -> Model:
 
 def _strips(timeline: Timeline, instances: Sequence[int | None], now_ms: int) -> list[tuple[int | None, Any]]:
     """Return the strips of existing instances; if there are too many, those with the most states."""
-    entries_by_task = {task: of_instance(timeline, task).entries for task in instances}
+    entries_by_task = {task: select_instance(timeline, task).entries for task in instances}
     existing = [task for task in instances if entries_by_task[task][0].state != REMOVED]
     selected = sorted(existing, key=lambda task: -len(entries_by_task[task]))[:_MAX_STRIPS]
-    return [(task, strip_of(entries_by_task[task], now_ms)) for task in existing if task in set(selected)]
+    return [(task, build_strip(entries_by_task[task], now_ms)) for task in existing if task in set(selected)]
 
 
 async def _history(visit: Visit, task: int | None = None) -> Mapping[str, Any] | None:
@@ -127,7 +127,7 @@ async def _waiting(visit: Visit, row: TaskRow) -> Sequence[Waiting]:
     if row.instance.state not in (Shown.UNASSIGNED, Shown.UNKNOWN) or not visit.features.assignments:
         return ()
     try:
-        return cluster_of(await get_map(visit.source, visit.caller, "admin", "assignments"), ()).waiting
+        return build_cluster(await get_map(visit.source, visit.caller, "admin", "assignments"), ()).waiting
     except Refused:
         return ()
 

@@ -14,7 +14,7 @@ from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
-from web.ui.views.activity.topics import reset_confirmation, reset_request, topics_of
+from web.ui.views.activity.topics import parse_topics, reset_confirmation, reset_request
 from web.ui.views.commands import Result
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def _topics(visit: Visit) -> Model:
     )
     return {
         **await fetch_frame(visit, "topics"),
-        "topics": topics_of(answer, config, visit.name),
+        "topics": parse_topics(answer, config, visit.name),
         "refused": refusal,
     }
 
@@ -58,7 +58,7 @@ async def _confirm_reset(visit: Visit) -> Model:
     refuse_if_read_only(visit)
     answer = await get_map(visit.source, visit.caller, "connectors", visit.name, "topics")
     return {
-        "confirmation": reset_confirmation(visit.name, topics_of(answer, None, visit.name)),
+        "confirmation": reset_confirmation(visit.name, parse_topics(answer, None, visit.name)),
         "fields": [],
         "target": ("connectors", visit.name, "topics", "reset"),
         "cancel": ("connectors", visit.name, "topics"),
@@ -72,11 +72,11 @@ async def _reset(visit: Visit) -> Response:
     """Reset the active topics."""
     refuse_if_read_only(visit)
 
-    def result_of(_status: int, _body: Json) -> Result:
+    def parse_result(_status: int, _body: Json) -> Result:
         return Result(name=visit.name, done=True, text="the list of used topics was emptied")
 
     results = await Sender(visit.source, visit.caller).results(
-        [(visit.name, reset_request(visit.name), result_of)]
+        [(visit.name, reset_request(visit.name), parse_result)]
     )
     token = visit.memory.notices.keep(Notice(title="Forget topics", results=results))
     return visit.redirect("connectors", visit.name, "topics", result=token)

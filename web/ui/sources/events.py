@@ -10,7 +10,7 @@ from kraal.core.server_sent_events import Event, EventParser, EventTooLong
 from web.ui.sources.api import Away, Change, ChangeEvent
 
 
-def change_of(event: Event) -> Change | None:
+def parse_change(event: Event) -> Change | None:
     """Parse an event of `GET /changes`; None for unknown kinds."""
     try:
         data = json.loads(event.data) if event.data else {}
@@ -43,6 +43,6 @@ async def changes_from(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Change]:
             events = [*parser.feed(chunk)]
         except EventTooLong as exc:
             raise Away(str(exc)) from exc
-        for change in map(change_of, events):
+        for change in map(parse_change, events):
             if change is not None:
                 yield change

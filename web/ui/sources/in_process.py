@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from kraal.core.ids import Json
 from kraal.core.rest_requests import segment
-from web.ui.features import Features, features_of
+from web.ui.features import Features, detect_features
 from web.ui.sources.api import Answer, Away, Caller, Change, Query, Source
 from web.ui.sources.events import changes_from
-from web.ui.sources.messages import encoded_body, refused_of
+from web.ui.sources.messages import encoded_body, parse_refusal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
@@ -52,7 +52,7 @@ class InProcess(Source):
             raise Away(f"The worker did not answer within {_TIMEOUT_S:g} s") from None
         response_body = b"".join(call.chunks)
         if call.status not in _OK:
-            raise refused_of(call.status, response_body, call.retry_after)
+            raise parse_refusal(call.status, response_body, call.retry_after)
         return Answer(call.status, response_body)
 
     @override
@@ -71,7 +71,7 @@ class InProcess(Source):
         if self._features is None:
             root = await self.ask("GET", caller=caller)
             document = await self.ask("GET", "openapi.json", caller=caller)
-            self._features = features_of(root.value, document.value, admin=self._admin is not None)
+            self._features = detect_features(root.value, document.value, admin=self._admin is not None)
         return self._features
 
     @override
@@ -148,7 +148,7 @@ class _Call:
                     yield chunk
             if running.done():
                 if self.status not in _OK:
-                    raise refused_of(self.status, b"".join(self.chunks), self.retry_after)
+                    raise parse_refusal(self.status, b"".join(self.chunks), self.retry_after)
                 return
 
     async def _receive(self) -> Message:

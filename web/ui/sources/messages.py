@@ -18,7 +18,7 @@ def encoded_body(body: Json) -> bytes:
     return b"" if body is None else json.dumps(body).encode("ascii")
 
 
-def refused_of(status: int, body: bytes, retry_after: str | None = None) -> Refused:
+def parse_refusal(status: int, body: bytes, retry_after: str | None = None) -> Refused:
     """Parse an error response: Connect's message, or the beginning of any other text."""
     try:
         content = json.loads(body) if body else None

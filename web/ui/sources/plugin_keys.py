@@ -18,7 +18,7 @@ async def declared_secrets(source: Source, caller: Caller, config: Config) -> fr
     """
     plugins = named_plugins(config)
 
-    async def keys_of(plugin: NamedPlugin) -> frozenset[str]:
+    async def secret_keys(plugin: NamedPlugin) -> frozenset[str]:
         try:
             answer = await source.ask(
                 "GET", "connector-plugins", plugin.plugin.strip(), "config", caller=caller
@@ -29,4 +29,4 @@ async def declared_secrets(source: Source, caller: Caller, config: Config) -> fr
             return values_below(plugin.prefix, config, plugins)
         return password_keys(answer.value, plugin.prefix)
 
-    return frozenset[str]().union(*await asyncio.gather(*map(keys_of, plugins)))
+    return frozenset[str]().union(*await asyncio.gather(*map(secret_keys, plugins)))

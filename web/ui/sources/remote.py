@@ -18,10 +18,10 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.core.ids import Json
 from kraal.core.rest_requests import pause_before_retry, segment
-from web.ui.features import Features, features_of
+from web.ui.features import Features, detect_features
 from web.ui.sources.api import Answer, Away, Caller, Change, ChangeEvent, Query, Refused, Source
 from web.ui.sources.events import changes_from
-from web.ui.sources.messages import encoded_body, refused_of
+from web.ui.sources.messages import encoded_body, parse_refusal
 
 if TYPE_CHECKING:
     import httpx2
@@ -64,7 +64,7 @@ class Remote(Source):
             if response.is_success:
                 return Answer(response.status_code, response.content)
             retry_after = response.headers.get("Retry-After")
-            error = refused_of(response.status_code, response.content, retry_after)
+            error = parse_refusal(response.status_code, response.content, retry_after)
             pause_s = pause_before_retry(method, error.status, error.text, retry_after)
             if method != "GET" or pause_s is None or loop.time() + pause_s > deadline:
                 raise error
@@ -83,7 +83,7 @@ class Remote(Source):
                 timeout=timeout,
             ) as response:
                 if not response.is_success:
-                    raise refused_of(response.status_code, await response.aread())
+                    raise parse_refusal(response.status_code, await response.aread())
                 async for change in changes_from(response.aiter_bytes()):
                     if change.event is ChangeEvent.CLOSING:
                         return  # the worker stops, but this process continues
@@ -101,7 +101,7 @@ class Remote(Source):
                 if not error.no_such_path:
                     raise
                 document = None
-            self._features = features_of(root.value, document)
+            self._features = detect_features(root.value, document)
         return self._features
 
     @override

@@ -28,14 +28,14 @@ async def get_list(source: Source, caller: Caller, *segments: str, query: Query 
     return answer.value
 
 
-def query_of(part: str) -> Query:
+def expand_query(part: str) -> Query:
     """Return the query for a part of all connectors; statuses have shortened traces, except from Java workers."""
     return (("expand", part), *((("traces", "causes"),) if part == "status" else ()))
 
 
 async def expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
     """GET one part of all connectors, by their names: `status`, `info` or `progress`."""
-    parts_by_name = await get_map(source, caller, "connectors", query=query_of(part))
+    parts_by_name = await get_map(source, caller, "connectors", query=expand_query(part))
     return {
         name: each[part] for name, each in parts_by_name.items() if isinstance(each, Mapping) and part in each
     }

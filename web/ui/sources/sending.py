@@ -48,17 +48,17 @@ class Sender:
                     raise Refused(error.status, f"{error.text}\n{self._timeout_text()}") from error
             await asyncio.sleep(pause_s)
 
-    async def result(self, name: str, request: Request, result_of: Callable[[int, Json], Result]) -> Result:
+    async def result(
+        self, name: str, request: Request, parse_result: Callable[[int, Json], Result]
+    ) -> Result:
         """Send a request and return its result."""
         try:
             answer = await self.send(request)
-            return result_of(answer.status, answer.value)
+            return parse_result(answer.status, answer.value)
         except Refused as error:
             return Result(name=name, done=False, text=f"refused with {error.status}: {error.text}")
         except Away as error:
-            return Result(
-                name=name, done=False, text=f"{error} It is not known whether the request took effect."
-            )
+            return Result(name=name, done=False, text=f"{error} The request may have taken effect.")
 
     async def results(
         self, requests: Sequence[tuple[str, Request, Callable[[int, Json], Result]]]
@@ -66,9 +66,9 @@ class Sender:
         """Send requests, a few of them concurrently, and return their results in order."""
         limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-        async def one(name: str, request: Request, result_of: Callable[[int, Json], Result]) -> Result:
+        async def one(name: str, request: Request, parse_result: Callable[[int, Json], Result]) -> Result:
             async with limit:
-                return await self.result(name, request, result_of)
+                return await self.result(name, request, parse_result)
 
         return tuple(await asyncio.gather(*(one(*each) for each in requests)))
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from kraal.core.ids import Config
 from web.ui.sources.api import Away, Caller, Refused, Source
-from web.ui.views.config import config_of
+from web.ui.views.config import parse_config
 
 SETTLE_TIMEOUT_S: Final = 3.0
 _POLL_INTERVAL_S: Final = 0.1
@@ -21,7 +21,7 @@ async def has_settled(
     while True:
         try:
             answer = await source.ask("GET", "connectors", name, "config", caller=caller)
-            if config_of(answer.value) == {"name": name, **config}:
+            if parse_config(answer.value) == {"name": name, **config}:
                 await source.ask("GET", "connectors", name, "status", caller=caller)
                 return True
         except Refused:

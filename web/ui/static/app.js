@@ -1,26 +1,26 @@
-// What pages do with scripts on: they ask for their parts when something changed, tell when the worker is away, show
-// times in the reader's zone, and answer keys. Without scripts every page still works.
+// Reloads parts of a page when something changed, shows when the worker is unavailable, shows times in the reader's time
+// zone, and handles keyboard shortcuts. Every page also works without scripts.
 "use strict";
 
 (() => {
   const body = document.body;
-  const SPACING_MS = 500;
-  const AGAIN_MS = 2000;
+  const MIN_INTERVAL_MS = 500;
+  const RETRY_DELAY_MS = 2000;
   document.documentElement.classList.add("scripted");
 
   // --- changes -----------------------------------------------------------------------------------------------------
 
   let stream = null;
   let awaySince = null;
-  let again = 0;
+  let retryTimer = 0;
   const pending = new Set();
   let timer = 0;
   let firedAt = 0;
 
-  // Fires at once, then at most every SPACING_MS, and never loses the last change.
+  // Fires at once, then at most every MIN_INTERVAL_MS, and never loses the last change.
   function changed(kinds) {
     kinds.forEach((kind) => pending.add(kind));
-    if (!timer) timer = setTimeout(fire, Math.max(0, firedAt + SPACING_MS - Date.now()));
+    if (!timer) timer = setTimeout(fire, Math.max(0, firedAt + MIN_INTERVAL_MS - Date.now()));
   }
 
   function fire() {
@@ -51,8 +51,8 @@
   }
 
   function concerns(names) {
-    const own = body.dataset.connector;
-    return names === null || own === undefined || names.includes(own);
+    const connector = body.dataset.connector;
+    return names === null || connector === undefined || names.includes(connector);
   }
 
   const handlers = {
@@ -74,7 +74,7 @@
   function retry(delay) {
     away("");
     disconnect();
-    again = setTimeout(connect, delay);
+    retryTimer = setTimeout(connect, delay);
   }
 
   // The stream that all pages of this browser share; null where there are no shared workers.
@@ -95,20 +95,20 @@
     };
   }
 
-  function ownStream() {
-    const own = new EventSource(body.dataset.stream);
+  function openStream() {
+    const source = new EventSource(body.dataset.stream);
     for (const kind of ["hello", "changed", "away", "bye"]) {
-      own.addEventListener(kind, (event) => handlers[kind](event.data));
+      source.addEventListener(kind, (event) => handlers[kind](event.data));
     }
-    own.onerror = () => handlers[own.readyState === EventSource.CLOSED ? "closed" : "error"]();
-    return own;
+    source.onerror = () => handlers[source.readyState === EventSource.CLOSED ? "closed" : "error"]();
+    return source;
   }
 
   function connect() {
-    clearTimeout(again);
+    clearTimeout(retryTimer);
     if (stream || document.hidden || !body.dataset.stream) return;
     share();
-    stream = shared || ownStream();
+    stream = shared || openStream();
     if (shared) shared.watch();
   }
 
@@ -136,7 +136,7 @@
     document.dispatchEvent(new Event("kraal:back"));
   }
 
-  // A hidden page listens to nothing: where pages share no stream, browsers allow six connections to a server.
+  // A hidden page closes its stream: without a shared stream, browsers allow six connections to a server.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", (event) => event.persisted && connect());
@@ -145,18 +145,18 @@
 
   const tags = new WeakMap(); // by target: the request whose answer it shows, and the answer's entity tag
 
-  function keyOf(detail) {
+  function cacheKey(detail) {
     return `${detail.path}?${new URLSearchParams(detail.formData)}`;
   }
 
   body.addEventListener("htmx:configRequest", (event) => {
     const { detail } = event;
     if (detail.verb !== "get") return;
-    const known = tags.get(detail.target);
-    if (known && known.key === keyOf(detail)) detail.headers["If-None-Match"] = known.tag;
+    const cached = tags.get(detail.target);
+    if (cached && cached.key === cacheKey(detail)) detail.headers["If-None-Match"] = cached.tag;
   });
 
-  let waits = false; // a part that is not shown yet, because the reader is selecting text in it
+  let deferred = false; // whether a part was not swapped, because the reader is selecting text in it
 
   function selecting(target) {
     const selection = getSelection();
@@ -164,12 +164,12 @@
   }
 
   document.addEventListener("selectionchange", () => {
-    if (!waits || !getSelection().isCollapsed) return;
-    waits = false;
+    if (!deferred || !getSelection().isCollapsed) return;
+    deferred = false;
     changed(everyKind());
   });
 
-  // What an element is, so that its successor in the next version of a part is found.
+  // Identifies an element, to find its successor in the next version of a part.
   function mark(element) {
     const row = element.closest("[data-row]");
     const link = row && row.querySelector("a");
@@ -196,23 +196,23 @@
     if (detail.shouldSwap && detail.requestConfig.verb === "get") {
       if (detail.requestConfig.triggeringEvent?.type === "kraal:refresh" && selecting(target)) {
         detail.shouldSwap = false;
-        waits = true;
+        deferred = true;
         return;
       }
       const tag = detail.xhr.getResponseHeader("ETag");
-      if (tag) tags.set(target, { key: keyOf(detail.requestConfig), tag });
+      if (tag) tags.set(target, { key: cacheKey(detail.requestConfig), tag });
     }
     opened = [...target.querySelectorAll("details[open]")].map(mark);
     focused = target.contains(document.activeElement) ? mark(document.activeElement) : null;
   });
 
-  // What was open stays open, and what had the focus keeps it. A part settles in the same task as it is swapped, so that
-  // no key or change meets rows that are not prepared; "htmx:load" has shown the times and the selection by then.
+  // Open details stay open, and the focused element keeps the focus. A part settles in the same task as it is swapped, so
+  // no key or change sees unprepared rows; "htmx:load" has shown the times and the selection by then.
   body.addEventListener("htmx:afterSettle", (event) => {
     const root = event.detail.target.isConnected ? event.detail.target : document;
     for (const each of opened) {
-      const found = successor(root, each);
-      if (found) found.open = true;
+      const details = successor(root, each);
+      if (details) details.open = true;
     }
     if (!focused || document.activeElement !== body) return;
     const next = successor(root, focused) || rowLink(root, focused);
@@ -221,7 +221,7 @@
 
   body.addEventListener("htmx:sendError", () => stream || away(""));
 
-  // Parts that the worker refuses keep what they show, and the page tells that it is old.
+  // Parts that the worker refuses keep their content, and a banner says that the page is outdated.
   const refused = new Map(); // by id of the element: why
 
   function showRefused() {
@@ -231,7 +231,7 @@
     banner.textContent = why === undefined ? "" : `This page is not up to date. ${why}`;
   }
 
-  function askAgain(part) {
+  function requestAgain(part) {
     if (part.isConnected && !document.hidden) htmx.trigger(part, "kraal:refresh");
   }
 
@@ -247,12 +247,12 @@
     if (detail.xhr.status < 400) refused.delete(detail.target.id);
     else {
       refused.set(detail.target.id, whyRefused(detail.xhr));
-      if (detail.xhr.status !== 404) setTimeout(() => askAgain(detail.elt), AGAIN_MS);
+      if (detail.xhr.status !== 404) setTimeout(() => requestAgain(detail.elt), RETRY_DELAY_MS);
     }
     showRefused();
   });
 
-  // The address shows what the list shows, so that it can be shared.
+  // Keeps the filters of the list in the address, so that it can be shared.
   body.addEventListener("htmx:afterRequest", (event) => {
     const { detail } = event;
     if (!detail.successful || !detail.elt.closest("form.filter")) return;
@@ -265,7 +265,7 @@
 
   // --- times -----------------------------------------------------------------------------------------------------------
 
-  let zoned = null; // made for the first time on the page: that takes as long as everything else in this file
+  let zoned = null; // created with the first time on the page: that takes as long as the rest of this file
 
   function showTimes(root) {
     root.querySelectorAll("time[datetime]:not([title])").forEach((each) => {
@@ -333,18 +333,18 @@
     if (event.key === "Escape" && typing(event.target)) event.target.blur();
     if (typing(event.target) || document.querySelector("dialog[open]")) return;
     clearTimeout(prefixTimer);
-    const found = keys.get(prefix + event.key);
-    const starts = !found && !prefix && [...keys.keys()].some((key) => key.startsWith(`${event.key} `));
+    const run = keys.get(prefix + event.key);
+    const starts = !run && !prefix && [...keys.keys()].some((key) => key.startsWith(`${event.key} `));
     prefix = starts ? `${event.key} ` : "";
     if (starts) prefixTimer = setTimeout(() => (prefix = ""), 1500);
-    if (found) {
+    if (run) {
       event.preventDefault();
-      found(currentRow());
+      run(currentRow());
     }
   });
 
   // Other scripts add keys: kraal.key("r", (row) => …), where `row` is the focused row or null.
-  // They also ask whether the worker is away, and tell that it did not answer them.
+  // They also query whether the worker is unavailable, and report that it did not answer them.
   window.kraal = {
     key: (name, run) => keys.set(name, run),
     changed,

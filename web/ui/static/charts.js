@@ -10,7 +10,7 @@
   const drawn = new Map(); // by the chart's key: plot, element, the kind and labels it was made for
   const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
   const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-  const numbers = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+  const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
   // uPlot makes a number format of the browser's language when it is loaded, and fails if that is no valid one.
   function mendLanguage() {
@@ -31,8 +31,8 @@
 
   function text(value, unit) {
     if (value === null || value === undefined) return "–";
-    if (unit !== "ms") return Math.abs(value) < 10000 ? String(Number(value.toPrecision(value < 1 ? 2 : 4))) : numbers.format(value);
-    return value < 1000 ? `${numbers.format(value)} ms` : `${numbers.format(value / 1000)} s`;
+    if (unit !== "ms") return Math.abs(value) < 10000 ? String(Number(value.toPrecision(value < 1 ? 2 : 4))) : compact.format(value);
+    return value < 1000 ? `${compact.format(value)} ms` : `${compact.format(value / 1000)} s`;
   }
 
   // Ticks that are less than a minute apart need seconds.
@@ -60,8 +60,8 @@
   // Values without neighbours, which no line connects.
   function alone(plot, series) {
     const values = plot.data[series];
-    const known = (at) => values[at] !== null && values[at] !== undefined;
-    return values.map((_, at) => at).filter((at) => known(at) && !known(at - 1) && !known(at + 1));
+    const hasValue = (at) => values[at] !== null && values[at] !== undefined;
+    return values.map((_, at) => at).filter((at) => hasValue(at) && !hasValue(at - 1) && !hasValue(at + 1));
   }
 
   function seriesOf(chart, line, at) {
@@ -95,7 +95,7 @@
     };
   }
 
-  // The table shows the values at the cursor, and the latest ones when it has left.
+  // The table shows the values at the cursor, and the latest ones without a cursor.
   function pointAt(plot, unit) {
     const figure = plot.root.closest("figure");
     if (!figure) return;
@@ -113,16 +113,16 @@
     const place = figure.querySelector(".plot");
     const labels = [chart.stacked, ...chart.lines.map((line) => line.label)].join("\n");
     const data = [times, ...(chart.stacked ? stacked(chart.lines) : chart.lines.map((line) => line.values))];
-    let known = drawn.get(chart.key);
-    if (known && known.labels !== labels) {
-      known.plot.destroy();
-      known = undefined;
+    let entry = drawn.get(chart.key);
+    if (entry && entry.labels !== labels) {
+      entry.plot.destroy();
+      entry = undefined;
     }
     figure.classList.add("drawn");
-    if (known) {
-      place.append(known.plot.root);
-      known.plot.lines = chart.lines;
-      known.plot.setData(data);
+    if (entry) {
+      place.append(entry.plot.root);
+      entry.plot.lines = chart.lines;
+      entry.plot.setData(data);
       return;
     }
     const plot = new uPlot(options(chart, place.clientWidth), data, (self, init) => {

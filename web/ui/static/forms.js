@@ -15,11 +15,11 @@
     try {
       const answer = await fetch(url, { headers: { Accept: "text/html" } });
       if (!answer.ok) throw new Error(String(answer.status));
-      ask.innerHTML = await answer.text(); // made by the server, which escapes everything; the policy forbids scripts
+      ask.innerHTML = await answer.text(); // rendered by the server, which escapes everything; the policy forbids scripts
       prepare(ask);
       ask.showModal();
     } catch (error) {
-      // What fetch throws if there was no answer; the browser's page about that would replace what is shown.
+      // fetch throws this if there was no answer; the browser's error page would replace the current page.
       if (error instanceof TypeError) window.kraal.noAnswer();
       else location.assign(asPage);
     }
@@ -51,7 +51,7 @@
       if (url.searchParams.has("matching") || url.searchParams.has("name")) question(url);
       else status(form, "Select rows first.");
     } else if (form.method === "post" && window.kraal.isAway()) {
-      event.preventDefault(); // the browser's page about that would lose what was typed
+      event.preventDefault(); // the browser's error page would lose the input
       status(form, AWAY);
     } else if (form.dataset.busy) {
       if (form.classList.contains("sent")) {
@@ -96,28 +96,28 @@
   let filtered = null; // the filter of which all connectors are selected, on this page and on others
 
   // Once all rows of the page are selected, those of the other pages are offered, as in mail programs.
-  function showMatching(shown) {
+  function showMatching(visible) {
     const label = document.querySelector("[data-matching]");
     const box = label && label.querySelector("input");
     if (!box || box.value !== filtered) filtered = null;
-    if (filtered !== null) shown.forEach((each) => selected.add(each.value));
-    if (label) label.hidden = !shown.length || !shown.every((each) => selected.has(each.value));
+    if (filtered !== null) visible.forEach((each) => selected.add(each.value));
+    if (label) label.hidden = !visible.length || !visible.every((each) => selected.has(each.value));
     if (!box) return null;
     box.checked = filtered !== null;
     return box.checked ? box.dataset.count : null;
   }
 
   function showSelection() {
-    const shown = boxes();
-    const every = showMatching(shown);
-    shown.forEach((box) => (box.checked = selected.has(box.value)));
-    const count = every || shown.filter((box) => box.checked).length;
+    const visible = boxes();
+    const every = showMatching(visible);
+    visible.forEach((box) => (box.checked = selected.has(box.value)));
+    const count = every || visible.filter((box) => box.checked).length;
     const text = document.querySelector("#bulk [data-selected]");
     if (text) text.textContent = count ? `${count} selected` : "Selected connectors";
     const all = document.querySelector("[data-select-all]");
     if (all) {
-      all.hidden = !shown.length;
-      all.textContent = shown.every((box) => box.checked) ? "Select none" : "Select all";
+      all.hidden = !visible.length;
+      all.textContent = visible.every((box) => box.checked) ? "Select none" : "Select all";
     }
   }
 
@@ -135,10 +135,10 @@
 
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-select-all]")) return;
-    const shown = boxes();
-    const every = shown.every((box) => box.checked);
+    const visible = boxes();
+    const every = visible.every((box) => box.checked);
     if (every) filtered = null;
-    shown.forEach((box) => (every ? selected.delete(box.value) : selected.add(box.value)));
+    visible.forEach((box) => (every ? selected.delete(box.value) : selected.add(box.value)));
     showSelection();
   });
 
@@ -149,14 +149,14 @@
     const form = document.getElementById(input.dataset.filter);
     form.querySelectorAll("details.group").forEach((group) => {
       if (group.dataset.was === undefined) group.dataset.was = group.open ? "open" : "";
-      let found = 0;
+      let matches = 0;
       group.querySelectorAll("[data-field]").forEach((field) => {
         const text = field.dataset.field.toLowerCase();
         field.hidden = !words.every((word) => text.includes(word));
-        found += field.hidden ? 0 : 1;
+        matches += field.hidden ? 0 : 1;
       });
-      group.hidden = words.length > 0 && !found;
-      group.open = words.length ? found > 0 : group.dataset.was === "open";
+      group.hidden = words.length > 0 && !matches;
+      group.open = words.length ? matches > 0 : group.dataset.was === "open";
     });
   }
 
@@ -214,7 +214,7 @@
   });
   window.kraal.key("g p", () => document.getElementById("nav-plugins").click());
 
-  // --- what only scripts can do is shown only with them -------------------------------------------------------------
+  // --- elements that need scripts ------------------------------------------------------------------------------------
 
   function prepare(root) {
     root.querySelectorAll("button.copier, .finder").forEach((each) => (each.hidden = false));

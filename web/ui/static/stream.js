@@ -1,14 +1,14 @@
 // A shared worker: one stream of changes for all pages of this browser, which opens six connections to a server at
-// most, streams included. Pages say whether they are shown; each gets every event as [kind, data].
+// most, streams included. Visible pages register; each receives every event as [kind, data].
 "use strict";
 
 const KINDS = ["hello", "changed", "away", "bye"];
-const pages = new Set(); // ports of pages that are shown
+const pages = new Set(); // ports of visible pages
 let stream = null;
 let hello = null; // the event with which the stream was opened
-let away = null; // the event that told that the worker is away; null while it is not
+let away = null; // the event that reported the worker unavailable; null while it is available
 
-function tell(kind, data) {
+function broadcast(kind, data) {
   const event = [kind, data];
   if (kind === "hello") hello = event;
   else if (kind !== "changed" && kind !== "away") hello = null;
@@ -24,19 +24,19 @@ function close() {
 function open() {
   stream = new EventSource(self.name);
   KINDS.forEach((kind) => stream.addEventListener(kind, (event) => {
-    tell(kind, event.data);
+    broadcast(kind, event.data);
     if (kind === "bye") close();
   }));
   stream.onerror = () => {
     const closed = stream.readyState === EventSource.CLOSED;
     if (closed) close();
-    tell(closed ? "closed" : "error", "");
+    broadcast(closed ? "closed" : "error", "");
   };
 }
 
 self.onconnect = ({ ports: [page] }) => {
-  page.onmessage = ({ data: shown }) => {
-    if (!shown) {
+  page.onmessage = ({ data: visible }) => {
+    if (!visible) {
       pages.delete(page);
       if (!pages.size) close();
       return;

@@ -69,7 +69,7 @@ class Rebalance:
 class Cluster:
     """Content of the page."""
 
-    known: bool
+    has_assignments: bool
     """Whether the leader reported the assignments; otherwise workers come from statuses."""
     leader: str = ""
     """URL of the leader; empty if unknown."""
@@ -91,11 +91,11 @@ class Cluster:
         return worker_id(self.leader)
 
 
-def cluster_of(assignments: object, statuses: Iterable[ConnectorStatus]) -> Cluster:
+def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> Cluster:
     """Build the cluster from `GET /admin/assignments` (None: unavailable) and the statuses."""
     workers = {each.id: each for each in _workers_of_statuses(statuses)}
     if not isinstance(assignments, Mapping):
-        return Cluster(known=False, workers=[workers[key] for key in sorted(workers)], waiting=())
+        return Cluster(has_assignments=False, workers=[workers[key] for key in sorted(workers)], waiting=())
     leader = text(assignments, "leader")
     for each in maps(assignments.get("workers")):
         url = text(each, "url")
@@ -105,7 +105,7 @@ def cluster_of(assignments: object, statuses: Iterable[ConnectorStatus]) -> Clus
     rebalance = assignments.get("rebalance")
     last = mapping(rebalance)
     return Cluster(
-        known=True,
+        has_assignments=True,
         leader=leader,
         protocol=text(assignments, "protocol"),
         generation=whole(assignments, "generation"),

@@ -71,8 +71,8 @@ class Subject:
     def failed(self) -> list[str]:
         """The failed instances, for a sentence."""
         parts = ["the connector"] if self.state == "FAILED" else []
-        numbers = [str(number) for number, state in self.tasks if state == "FAILED"]
-        return parts + ([f"task{'s' if len(numbers) > 1 else ''} {listed(numbers)}"] if numbers else [])
+        task_ids = [str(number) for number, state in self.tasks if state == "FAILED"]
+        return parts + ([f"task{'s' if len(task_ids) > 1 else ''} {listed(task_ids)}"] if task_ids else [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +96,13 @@ class Result:
     text: str
 
 
-def initial_state_of(status: Json) -> str:
+def parse_initial_state(status: Json) -> str:
     """Return the initial state for a copy of a connector, from an answer of `GET …/status`."""
-    state = subject_of(status).state
+    state = parse_subject(status).state
     return state if state in ("PAUSED", "STOPPED") else "RUNNING"
 
 
-def subject_of(status: Json, name: str = "") -> Subject:
+def parse_subject(status: Json, name: str = "") -> Subject:
     """Parse an answer of `GET …/status`."""
     if not isinstance(status, dict):
         return Subject(name=name)
@@ -119,7 +119,7 @@ def subject_of(status: Json, name: str = "") -> Subject:
     )
 
 
-def action_of(text: str) -> Action | None:
+def parse_action(text: str) -> Action | None:
     """Parse the action in a form's field; None if unknown."""
     return Action(text) if text in list(Action) else None
 
@@ -141,7 +141,7 @@ def offered(state: str, *, failed: bool) -> list[Action]:
     return [action for action in LABELS if action not in excluded]
 
 
-def request_of(action: Action, name: str) -> Request:
+def build_request(action: Action, name: str) -> Request:
     """Return the request of an action."""
     path = ("connectors", name)
     match action:
@@ -218,7 +218,7 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
             return ["Batches in flight may be delivered again.", *_not_running(subjects)]
         case Action.RESTART_FAILED:
             failed = subjects[0].failed if is_single else []
-            return [f"This restarts {listed(failed)}." if failed else "What has not failed is not touched."]
+            return [f"This restarts {listed(failed)}." if failed else "Only failed instances restart."]
         case Action.RESTART_CONNECTOR:
             stay = f"{its} tasks go on, unless the connector makes other task configs for them."
             return [stay, *_not_running(subjects)]
@@ -245,13 +245,13 @@ def _deletion(subjects: Sequence[Subject], its: str) -> list[str]:
 def _failed_stay(subjects: Sequence[Subject], action_noun: str) -> list[str]:
     if not any(each.failed for each in subjects):
         return []
-    return [f"What has failed stays FAILED: {action_noun} does not revive it, a restart does."]
+    return [f"Failed instances stay FAILED: {action_noun} does not restart them."]
 
 
 def _not_running(subjects: Sequence[Subject]) -> list[str]:
     if not {each.state for each in subjects} & {"PAUSED", "STOPPED"}:
         return []
-    return ["What is paused or stopped stays so."]
+    return ["Paused and stopped connectors stay paused or stopped."]
 
 
 def action_result(action: Action, name: str, status: int, body: Json) -> Result:
@@ -270,10 +270,10 @@ def _result_text(action: Action, body: Json) -> str:
 
 
 def _restart_text(body: dict[str, Json]) -> str:
-    subject = subject_of(body)
-    numbers = [str(number) for number, state in subject.tasks if state == "RESTARTING"]
+    subject = parse_subject(body)
+    task_ids = [str(number) for number, state in subject.tasks if state == "RESTARTING"]
     parts = ["the connector"] if subject.state == "RESTARTING" else []
-    parts += [f"task{'s' if len(numbers) > 1 else ''} {listed(numbers)}"] if numbers else []
+    parts += [f"task{'s' if len(task_ids) > 1 else ''} {listed(task_ids)}"] if task_ids else []
     return f"restarting {' and '.join(parts)}" if parts else "nothing to restart"
 
 

@@ -70,7 +70,7 @@ def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
     )
 
 
-def config_of(answer: Json) -> dict[str, str | None]:
+def parse_config(answer: Json) -> dict[str, str | None]:
     """Parse an answer of `GET …/config`; converts values to strings."""
     if not isinstance(answer, dict):
         return {}
@@ -119,10 +119,12 @@ def history_differences(versions: Json) -> Iterator[list[Difference]]:
     if not isinstance(versions, dict):
         return
     current, earlier = versions.get("current"), versions.get("earlier")
-    later: Mapping[str, str | None] = config_of(current.get("config") if isinstance(current, dict) else None)
+    later: Mapping[str, str | None] = parse_config(
+        current.get("config") if isinstance(current, dict) else None
+    )
     for each in earlier if isinstance(earlier, list) else []:
         if isinstance(each, dict):
-            config = config_of(each.get("config"))
+            config = parse_config(each.get("config"))
             changed = each.get("changed")
             names = {str(name) for name in changed} if isinstance(changed, list) else set()
             yield [_marked(one, names) for one in differences(config, later)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from web.ui.views.json_values import mapping, maps, text, texts, whole
-from web.ui.views.progress import Progress, TaskProgress, progress_of, stalls_of
+from web.ui.views.progress import Progress, TaskProgress, parse_progress, parse_stalls
 from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, Instance, connector_status
 
@@ -97,7 +97,7 @@ class ConnectorPage:
         return any(row.restarts is not None for row in (self.connector, *self.tasks))
 
     @property
-    def numbers(self) -> Sequence[Measure]:
+    def measures(self) -> Sequence[Measure]:
         """Metrics with a value for at least one task; others have no column."""
         tasks = self.progress.tasks.values()
         return [each for each in MEASURES if any(getattr(task, each.key) is not None for task in tasks)]
@@ -110,8 +110,8 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
     supervised_tasks = {
         each["id"]: each for each in maps(content.get("tasks")) if isinstance(each.get("id"), int)
     }
-    progress = progress_of(status.get("progress"))
-    parsed_status = connector_status(name, status, {**progress.stalls, **stalls_of(supervision)})
+    progress = parse_progress(status.get("progress"))
+    parsed_status = connector_status(name, status, {**progress.stalls, **parse_stalls(supervision)})
     tasks = [_row(each, supervised_tasks.get(each.task or 0), progress) for each in parsed_status.tasks]
     tasks.sort(key=lambda row: (RANK[row.instance.state], row.instance.task))
     return ConnectorPage(
@@ -135,16 +135,16 @@ def no_task(number: int) -> TaskRow:
 
 def _row(instance: Instance, supervision: object, progress: Progress) -> TaskRow:
     content = mapping(supervision)
-    numbers = None if instance.task is None else progress.tasks.get(instance.task)
+    metrics = None if instance.task is None else progress.tasks.get(instance.task)
     return TaskRow(
         instance=instance,
         restarts=_restarts(content) if content else None,
-        step_ms=_first(whole(content, "step_ms"), None if numbers is None else numbers.step_ms),
+        step_ms=_first(whole(content, "step_ms"), None if metrics is None else metrics.step_ms),
         batch_age_ms=_first(
-            whole(content, "last_batch_age_ms"), None if numbers is None else numbers.last_batch_age_ms
+            whole(content, "last_batch_age_ms"), None if metrics is None else metrics.last_batch_age_ms
         ),
         batch_way=text(content, "last_batch_way"),
-        progress=numbers,
+        progress=metrics,
     )
 
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, Final
 
 from web.ui.views.json_values import mapping, text
-from web.ui.views.progress import Progress, progress_of, stalls_of
+from web.ui.views.progress import Progress, parse_progress, parse_stalls
 from web.ui.views.states import RANK, Shown
-from web.ui.views.statuses import ConnectorStatus, connector_status, state_of
+from web.ui.views.statuses import ConnectorStatus, connector_status, parse_state
 
 PER_PAGE: Final = 50
 MAX_BULK_CONNECTORS: Final = 1_000
@@ -25,9 +25,9 @@ class Row:
     """A connector in the list. Most rows are only sorted and counted, so the details are parsed lazily."""
 
     name: str
-    found: object
+    raw_status: object
     """Unparsed status."""
-    numbers: object
+    raw_progress: object
     """Unparsed progress."""
     state: Shown
     plugin: str
@@ -36,12 +36,12 @@ class Row:
     @cached_property
     def status(self) -> ConnectorStatus:
         """The connector with its tasks."""
-        return connector_status(self.name, self.found, stalls_of(self.numbers))
+        return connector_status(self.name, self.raw_status, parse_stalls(self.raw_progress))
 
     @cached_property
     def progress(self) -> Progress:
         """Metrics of its tasks."""
-        return progress_of(self.numbers)
+        return parse_progress(self.raw_progress)
 
     @property
     def plugin_name(self) -> str:
@@ -72,7 +72,7 @@ class Choice:
         return {key: value for key, value in parameters.items() if value and (key, value) != ("page", 1)}
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The filters in words, such as `in state failed, of type sink`; empty without filters."""
         filters = {
             "in state": self.state, "of type": self.type, "on worker": self.worker,
@@ -93,24 +93,24 @@ class Listing:
     rows: Sequence[Row]
     total: int
     """Number of all connectors."""
-    found: int
+    matches: int
     """Number of matching connectors."""
     counts: Mapping[Shown, int]
     """Number of connectors by state, before filtering by state."""
     page: int
     pages: int
-    numbers: bool
+    has_metrics: bool
     """Whether metrics are available."""
 
     @property
     def more_than_a_page(self) -> bool:
         """Whether the matching connectors exceed the page, but not the limit of one action."""
-        return len(self.rows) < self.found <= MAX_BULK_CONNECTORS
+        return len(self.rows) < self.matches <= MAX_BULK_CONNECTORS
 
     @property
     def too_many(self) -> bool:
         """Whether the matching connectors exceed the limit of one action."""
-        return self.found > MAX_BULK_CONNECTORS
+        return self.matches > MAX_BULK_CONNECTORS
 
 
 SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
@@ -122,22 +122,24 @@ SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
 }
 
 
-def rows_of(statuses: object, infos: object, progress: object = None) -> tuple[Row, ...]:
+def build_rows(statuses: object, infos: object, progress: object = None) -> tuple[Row, ...]:
     """Return all connectors, from the answers to `GET /connectors?expand=…`: `status`, `info` and `progress`."""
-    configs, numbers = mapping(infos), mapping(progress)
+    configs, metrics = mapping(infos), mapping(progress)
     return tuple(
-        _row(name, mapping(parts).get("status"), mapping(configs.get(name)), mapping(numbers.get(name)))
+        _row(name, mapping(parts).get("status"), mapping(configs.get(name)), mapping(metrics.get(name)))
         for name, parts in mapping(statuses).items()
     )
 
 
-def _row(name: str, status: object, info: Mapping[str, Any], numbers: Mapping[str, Any]) -> Row:
-    progress = numbers.get("progress")
+def _row(name: str, status: object, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Row:
+    progress = metrics.get("progress")
     config = mapping(mapping(info.get("info")).get("config"))
-    return Row(name, status, progress, state_of(status, stalls_of(progress)), text(config, "connector.class"))
+    return Row(
+        name, status, progress, parse_state(status, parse_stalls(progress)), text(config, "connector.class")
+    )
 
 
-def choice_of(query: Mapping[str, str]) -> Choice:
+def parse_choice(query: Mapping[str, str]) -> Choice:
     """Parse the parameters of a list's URL; unknown ones are ignored."""
     page = query.get("page", "")
     is_valid = page.isascii() and page.isdecimal() and len(page) <= _MAX_PAGE_DIGITS
@@ -177,7 +179,7 @@ def _in_any_state(rows: Iterable[Row], choice: Choice) -> list[Row]:
     ]
 
 
-def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
+def listing(rows: Iterable[Row], choice: Choice, *, has_metrics: bool) -> Listing:
     """Return the requested page."""
     all_rows = list(rows)
     candidates = _in_any_state(all_rows, choice)
@@ -188,9 +190,9 @@ def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
         choice=choice,
         rows=selected[(page - 1) * PER_PAGE : page * PER_PAGE],
         total=len(all_rows),
-        found=len(selected),
+        matches=len(selected),
         counts=dict(sorted(Counter(row.state for row in candidates).items(), key=lambda item: RANK[item[0]])),
         page=page,
         pages=pages,
-        numbers=numbers,
+        has_metrics=has_metrics,
     )

@@ -86,7 +86,7 @@ def together(copies: Sequence[Copied]) -> list[Copied]:
     return [Copied(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
 
 
-def first_of(copies: Sequence[Copied], total: int, limit: int, *, of: str = "requests") -> list[Copied]:
+def limit_copies(copies: Sequence[Copied], total: int, limit: int, *, of: str = "requests") -> list[Copied]:
     """Add a note to texts if they are only the first `limit` of `total` items; `of` names the items."""
     if total <= limit:
         return list(copies)

@@ -34,7 +34,7 @@ _MAX_OPEN_KEYS: Final = 12
 _BOOLEANS: Final = ("true", "false")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """Unpaired surrogates, which UTF-8 cannot encode."""
-_NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
+_NUMERIC_TYPES: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 
 
 class Marker(StrEnum):
@@ -92,7 +92,7 @@ class Field:
     @property
     def numeric(self) -> bool:
         """Whether the value is a number; it may also be a variable, such as `${env:TASKS}`."""
-        return self.type in _NUMBERS
+        return self.type in _NUMERIC_TYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +138,14 @@ class Form:
         return fields + [field for field in self.extras if field.errors]
 
 
-def password_keys_of(answer: Json) -> frozenset[str]:
+def parse_password_keys(answer: Json) -> frozenset[str]:
     """Return the keys of type PASSWORD in an answer of validate, with their prefixes."""
     return frozenset(
         str(each.get("name")) for each, _ in _definitions(answer) if each.get("type") == PASSWORD
     )
 
 
-def errors_of(answer: Json) -> dict[str, tuple[str, ...]]:
+def parse_errors(answer: Json) -> dict[str, tuple[str, ...]]:
     """Return the errors in an answer of validate by key."""
     errors_by_key: dict[str, list[str]] = {}
     for _, value in _definitions(answer):
@@ -154,7 +154,7 @@ def errors_of(answer: Json) -> dict[str, tuple[str, ...]]:
     return {key: tuple(dict.fromkeys(errors)) for key, errors in errors_by_key.items()}
 
 
-def form_of(
+def build_form(
     answer: Json,
     config: Config,
     *,
@@ -167,7 +167,7 @@ def form_of(
     `config` is the typed config, or the stored one with masked secrets. `errors` replaces the answer's errors (an
     empty mapping: none, for a new form). `fixed` keys cannot be changed.
     """
-    errors_by_key = {**(errors_of(answer) if errors is None else errors)}
+    errors_by_key = {**(parse_errors(answer) if errors is None else errors)}
     grouped: dict[str, list[tuple[int, Field]]] = {title: [] for title in _titles(answer)}
     defined: set[str] = set()
     for definition, value in _definitions(answer):
@@ -189,15 +189,15 @@ def form_of(
         if key not in defined and key not in extras
         for error in errors_by_key[key]
     ]
-    numbers = count(1)
-    groups = [(title, _with_ids(_sorted(each), numbers)) for title, each in grouped.items() if each]
+    ids = count(1)
+    groups = [(title, _with_ids(_sorted(each), ids)) for title, each in grouped.items() if each]
     is_short = sum(len(each) for title, each in groups if title == PLUGINS_OWN) <= _MAX_OPEN_KEYS
     return Form(
         groups=tuple(
             Group(title=title, fields=fields, open=_is_open(fields) or (title == PLUGINS_OWN and is_short))
             for title, fields in groups
         ),
-        extras=_with_ids(extras.values(), numbers),
+        extras=_with_ids(extras.values(), ids),
         problems=(*problems, *other_errors),
         as_json=json_text(config),
     )
@@ -329,8 +329,8 @@ def _sorted(fields: Iterable[tuple[int, Field]]) -> list[Field]:
     return [field for _, field in sorted(fields, key=lambda each: each[0])]
 
 
-def _with_ids(fields: Iterable[Field], numbers: Iterator[int]) -> tuple[Field, ...]:
-    return tuple(replace(field, id=f"f{next(numbers)}") for field in fields)
+def _with_ids(fields: Iterable[Field], ids: Iterator[int]) -> tuple[Field, ...]:
+    return tuple(replace(field, id=f"f{next(ids)}") for field in fields)
 
 
 def _strings(value: object) -> list[str]:

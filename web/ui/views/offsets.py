@@ -136,7 +136,7 @@ class Typed:
     delete: bool = False
 
 
-def table_of(answer: Json, *, sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
+def build_table(answer: Json, *, sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
     """Build the sorted table of an answer of `GET …/offsets`, of partitions that contain `query`."""
     rows = _rows(answer, sink=sink)
     matching = [row for row in rows if query.lower() in row.partition.lower()]

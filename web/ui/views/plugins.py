@@ -77,7 +77,7 @@ class KeyGroup:
     keys: tuple[KeyDoc, ...]
 
 
-def plugins_of(answer: Json, query: str = "") -> list[Plugin]:
+def parse_plugins(answer: Json, query: str = "") -> list[Plugin]:
     """Parse an answer of `GET /connector-plugins`; keeps plugins whose class contains `query`, in order."""
     plugins = [
         Plugin(

@@ -58,16 +58,16 @@ class Progress:
         return _sum(each.backlog for each in self.tasks.values())
 
 
-def progress_of(progress: object) -> Progress:
+def parse_progress(progress: object) -> Progress:
     """Parse the metrics of a connector."""
     content = mapping(progress)
     tasks = [_task(task) for task in maps(content.get("tasks")) if isinstance(task.get("id"), int)]
     return Progress(
-        {each.task: each for each in tasks}, content.get("recent_records_per_second"), stalls_of(progress)
+        {each.task: each for each in tasks}, content.get("recent_records_per_second"), parse_stalls(progress)
     )
 
 
-def stalls_of(answer: object) -> Stalls:
+def parse_stalls(answer: object) -> Stalls:
     """Parse only the stalls of a connector's progress or supervision."""
     content = mapping(answer)
     stalls: dict[int | None, str] = {
@@ -114,5 +114,5 @@ def _task(content: Mapping[str, Any]) -> TaskProgress:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None

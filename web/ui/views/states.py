@@ -28,8 +28,8 @@ _BY_NAME: Final = {state.name: state for state in Shown}
 
 def shown_state(state: object, *, stalled: bool = False) -> Shown:
     """Map a state of Connect, such as `RUNNING`."""
-    shown = _BY_NAME.get(state, Shown.UNKNOWN) if isinstance(state, str) else Shown.UNKNOWN
-    return Shown.STALLED if stalled and shown in MAY_STALL else shown
+    mapped = _BY_NAME.get(state, Shown.UNKNOWN) if isinstance(state, str) else Shown.UNKNOWN
+    return Shown.STALLED if stalled and mapped in MAY_STALL else mapped
 
 
 def worst(states: Iterable[Shown]) -> Shown:

@@ -69,7 +69,7 @@ class ConnectorStatus:
         return tuple(sorted({each.worker for each in (self.connector, *self.tasks) if each.worker}))
 
 
-def state_of(status: object, stalls: Stalls = NO_STALLS) -> Shown:
+def parse_state(status: object, stalls: Stalls = NO_STALLS) -> Shown:
     """Return only the state of `connector_status`: a list sorts thousands of connectors, but shows few."""
     content = mapping(status)
     connector_state = shown_state(mapping(content.get("connector")).get("state"), stalled=None in stalls)

@@ -177,12 +177,12 @@ class TestConfigs:
             patch: Config = {"my.password": f"secret-{number}", "n": str(number)}
             by = f"PATCH {number}"
             asked(worker, PatchConfig(name=NAME, patch=patch), ConfigWritten(NAME, patch), by)
-        first, second = journal(worker).configs.kept(NAME).entries
+        first, second = journal(worker).configs.read(NAME).entries
         assert first.written.by == "POST from 10.0.0.1"
         assert first.changed == ("my.password", "n")
         assert (second.written.by, second.changed) == ("PATCH 0", ("my.password", "n"))
         assert second.to_json(())["config"] == {**second.config, "my.password": "[hidden]"}
-        assert "secret-" not in str(journal(worker).configs.kept(NAME))
+        assert "secret-" not in str(journal(worker).configs.read(NAME))
         current = journal(worker).configs.written(NAME)
         assert current is not None
         assert current.by == "PATCH 1"
@@ -190,7 +190,7 @@ class TestConfigs:
     def test_a_deleted_connector_leaves_its_last_config(self) -> None:
         worker = running()
         asked(worker, DeleteConnector(name=NAME), Deleted(NAME))
-        [last] = journal(worker).configs.kept(NAME).entries
+        [last] = journal(worker).configs.read(NAME).entries
         assert last.config["tasks.max"] == "2"
         assert journal(worker).configs.written(NAME) is None
 
@@ -211,5 +211,5 @@ def test_herders_that_die_while_they_read_record_a_config_once() -> None:
         herder = History(kept, worker_id=WorkerId("w"), standalone=False)
         herder.configs_read(Reduced(ClusterState(offset=2)), StatusState())
         herder.configs_read(Reduced(ClusterState(offset=6), (written,)), StatusState())
-    assert len(kept.configs.kept(NAME).entries) == 1
+    assert len(kept.configs.read(NAME).entries) == 1
     assert [event.kind for event in kept.events.after(None, 10)] == [EventKind.CONFIG]

@@ -133,7 +133,7 @@ def test_a_herder_that_dies_before_it_reads_an_effect_leaves_its_author_to_the_n
     worker.advance(10)
     assert told(worker, NAME)[-1] == ("RUNNING", "config changed", USER)
     assert events(worker, EventKind.CONFIG)[1:] == [("config changed: topic", USER)]
-    assert [each.changed for each in journal(worker).configs.kept(NAME).entries] == [("topic",)]
+    assert [each.changed for each in journal(worker).configs.read(NAME).entries] == [("topic",)]
 
 
 def at_rest(cluster: EmbeddedCluster) -> None:

@@ -18,10 +18,10 @@ def test_apply_creates_and_reconfigures_only_changed_connectors(
     assert worker.config("a") == {"name": "a", "connector.class": FAKE_SOURCE, "tasks.max": "2"}
     worker.seen.clear()
     assert kraal.out("apply", "-f", folder) == "a unchanged\nb unchanged\nc unchanged\n"
-    assert worker.asked(*CHANGING) == []
+    assert worker.requests(*CHANGING) == []
     write("connectors/b.json", flat("b", **{"tasks.max": "3"}))
     assert kraal.out("apply", "-f", folder) == "a unchanged\nb configured\nc unchanged\n"
-    assert worker.asked(*CHANGING) == ["PUT /connectors/b/config"]
+    assert worker.requests(*CHANGING) == ["PUT /connectors/b/config"]
     assert worker.states("b") == ["RUNNING"] * 4
 
 
@@ -40,7 +40,7 @@ def test_the_initial_offsets_count_when_it_is_created(kraal: Kraal, worker: Conn
     assert kraal.out("apply", "-f", path) == "a created\n"
     assert json.loads(kraal.out("offsets", "get", "a", "-o", "json")) == {"offsets": [entry]}
     assert kraal.out("apply", "-f", path) == "a unchanged\n"
-    assert worker.asked("POST") == ["POST /connectors"]
+    assert worker.requests("POST") == ["POST /connectors"]
 
 
 def test_reconfigures_a_connector_that_was_created_meanwhile(
@@ -48,7 +48,7 @@ def test_reconfigures_a_connector_that_was_created_meanwhile(
 ) -> None:
     worker.refuse("POST", "/connectors", 409, "Connector a already exists")
     assert kraal.out("apply", "-f", write("a.json", create_request("a", "PAUSED"))) == "a configured\n"
-    assert worker.asked(*CHANGING) == ["POST /connectors", "PUT /connectors/a/config"]
+    assert worker.requests(*CHANGING) == ["POST /connectors", "PUT /connectors/a/config"]
 
 
 def test_one_bad_connector_keeps_no_other_from_being_applied(
@@ -95,7 +95,7 @@ def test_dry_run_validates_on_the_worker_without_changes(
         f"Error: {path}: c: Invalid value 0 for configuration tasks.max: Value must be at least 1\n"
     )
     assert worker.names == ["b", "old"]
-    assert {each.split("/")[-1] for each in worker.asked(*CHANGING)} == {"validate"}
+    assert {each.split("/")[-1] for each in worker.requests(*CHANGING)} == {"validate"}
 
 
 def test_a_config_without_a_class_is_refused_before_it_is_sent(
@@ -103,7 +103,7 @@ def test_a_config_without_a_class_is_refused_before_it_is_sent(
 ) -> None:
     line = kraal.error("apply", "--dry-run", "-f", write("a.json", '{"name": "a"}'))
     assert 'Missing required configuration "connector.class"' in line
-    assert worker.asked(*CHANGING) == []
+    assert worker.requests(*CHANGING) == []
 
 
 def test_apply_deletes_connectors_only_with_prune(
@@ -123,7 +123,7 @@ def test_apply_deletes_connectors_only_with_prune(
     assert worker.names == ["a", "b", "c"]
 
 
-def test_pruning_by_nothing_is_refused(kraal: Kraal, worker: Connect, tmp_path: Path) -> None:
+def test_pruning_without_manifests_is_refused(kraal: Kraal, worker: Connect, tmp_path: Path) -> None:
     worker.create("old", {"connector.class": FAKE_SOURCE})
     result = kraal("apply", "-f", str(tmp_path), "--prune")
     assert (result.exit_code, worker.names) == (1, ["old"])
@@ -143,20 +143,20 @@ def test_results_as_data(kraal: Kraal, folder: str, write: Files) -> None:
     assert (results[0]["file"], results[0]["dry_run"]) == (f"{folder}/a.yaml", False)
 
 
-def test_waiting_says_what_runs_and_what_failed(
+def test_waiting_prints_running_and_failed_connectors(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     write("connectors/b.json", flat("b", **{"fail.in": "start"}))
     result = kraal("apply", "-f", folder, "--wait")
     assert result.exit_code == 1
     assert result.stdout.splitlines()[3:] == ["a is RUNNING", "c is RUNNING"]
-    assert result.stderr.startswith("Error: b failed: it is FAILED: RuntimeError: start was told to fail")
+    assert result.stderr.startswith(
+        "Error: b failed: it is FAILED: RuntimeError: start was configured to fail"
+    )
     assert worker.states("b") == ["FAILED"]
 
 
-def test_a_worker_that_does_not_know_the_path_is_not_an_empty_worker(
-    kraal: Kraal, worker: Connect, folder: str
-) -> None:
+def test_an_unsupported_path_is_an_error(kraal: Kraal, worker: Connect, folder: str) -> None:
     kraal.env = {"KRAAL_URL": f"{worker.url}/wrong"}
     assert kraal.error("apply", "-f", folder).endswith("answered 404: HTTP 404 Not Found")
 

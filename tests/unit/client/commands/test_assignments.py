@@ -78,7 +78,7 @@ def test_earlier_rebalances_and_why_and_that_another_worker_led(kraal: Kraal, wo
     )
 
 
-def test_an_older_worker_tells_the_last_rebalance_alone(kraal: Kraal, worker: Connect) -> None:
+def test_an_older_worker_reports_only_the_last_rebalance(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     leader.rebalance()
@@ -90,7 +90,7 @@ def test_an_older_worker_tells_the_last_rebalance_alone(kraal: Kraal, worker: Co
     )
 
 
-def test_data_is_what_the_worker_says(kraal: Kraal, worker: Connect) -> None:
+def test_json_output_is_the_response(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     leader.rebalance()

@@ -32,7 +32,7 @@ def test_describe_shows_all_but_secrets(kraal: Kraal, two: Connect) -> None:
     assert "hunter2" in kraal.out("describe", "orders", "--show-secrets")
 
 
-def test_describe_hides_what_the_plugin_says_is_a_password(kraal: Kraal, worker: Connect) -> None:
+def test_describe_hides_password_keys_of_the_plugin(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "pin": "1234"})
     key = {"name": "pin", "type": "PASSWORD"}
     worker.script("GET", f"/connector-plugins/{FAKE_SOURCE}/config", Said(200, [key]))

@@ -20,7 +20,7 @@ def test_a_diff_shows_what_apply_would_change(kraal: Kraal, worker: Connect, fol
         f"--- /dev/null\n+++ b in {folder}/b.json\n@@ -0,0 +1,2 @@\n+connector.class: {FAKE_SOURCE}\n+name: b\n"
         f"--- /dev/null\n+++ c in {folder}/c.properties\n@@ -0,0 +1,2 @@\n+connector.class: {FAKE_SOURCE}\n+name: c\n"
     )
-    assert worker.asked(*CHANGING) == []
+    assert worker.requests(*CHANGING) == []
 
 
 def test_equal_configs_exit_with_0(kraal: Kraal, worker: Connect, folder: str) -> None:
@@ -35,7 +35,7 @@ def test_equal_configs_exit_with_0(kraal: Kraal, worker: Connect, folder: str) -
     )
 
 
-def test_a_diff_that_could_not_be_made_is_exit_code_2(kraal: Kraal, folder: str, write: Files) -> None:
+def test_a_failed_diff_exits_with_2(kraal: Kraal, folder: str, write: Files) -> None:
     write("connectors/b.json", "{")
     assert kraal("diff", "-f", folder).exit_code == 2
     kraal.error("diff", "-f", f"{folder}/a.yaml", "--url", "http://127.0.0.1:1", code=2)

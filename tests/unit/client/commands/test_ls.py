@@ -16,7 +16,7 @@ def test_a_list_of_connectors(kraal: Kraal, two: Connect) -> None:
         f"orders    source   RUNNING   1/2, 1 failed   {HOST}\n"
     )
     assert kraal.out("ls", "-q") == "archive\norders\n"
-    assert two.asked("POST", "PUT", "PATCH", "DELETE") == []
+    assert two.requests("POST", "PUT", "PATCH", "DELETE") == []
 
 
 def test_standard_error_stays_empty_for_an_empty_list(kraal: Kraal) -> None:

@@ -73,7 +73,7 @@ def test_offsets_are_reset(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("offsets", "reset", "a") == "a: gone\n"
 
 
-def test_a_connector_that_runs_is_an_error_that_says_what_to_do(kraal: Kraal, worker: Connect) -> None:
+def test_a_running_connector_is_an_error_with_a_hint(kraal: Kraal, worker: Connect) -> None:
     text = "Connectors must be in the STOPPED state before their offsets can be modified."
     worker.refuse("DELETE", "/connectors/a/offsets", 400, text)
     assert kraal.error("offsets", "reset", "a") == (
@@ -101,4 +101,4 @@ def test_reports_a_worker_without_the_offsets_endpoint(kraal: Kraal, worker: Con
 def test_invalid_arguments_are_an_error(
     kraal: Kraal, worker: Connect, arguments: list[str], code: int
 ) -> None:
-    assert (kraal("offsets", *arguments).exit_code, worker.asked()) == (code, [])
+    assert (kraal("offsets", *arguments).exit_code, worker.requests()) == (code, [])

@@ -32,7 +32,7 @@ def test_restarts_are_those_of_kip_745(
 ) -> None:
     orders.fail("orders", 1, "no")
     assert kraal.out("restart", "orders", *options) == f"{said}\n"
-    assert orders.asked() == [f"POST /connectors/orders/{target}"]
+    assert orders.requests() == [f"POST /connectors/orders/{target}"]
 
 
 def test_restarts_failed_instances_of_all_workers_and_waits_for_them(kraal: Kraal, orders: Connect) -> None:

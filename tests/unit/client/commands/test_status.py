@@ -26,7 +26,7 @@ def test_a_status_has_a_row_for_each_task(kraal: Kraal, two: Connect) -> None:
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
 @pytest.mark.parametrize("command", ["ls", "status"])
-def test_data_is_what_the_worker_says(kraal: Kraal, two: Connect, command: str, style: str) -> None:
+def test_json_output_is_the_response(kraal: Kraal, two: Connect, command: str, style: str) -> None:
     text = kraal.out(command, "-o", style)
     found: Any = json.loads(text) if style == "json" else read_yaml(text, typed)[0]
     assert [each["name"] for each in found] == ["archive", "orders"]

@@ -23,7 +23,7 @@ def test_requires_either_names_or_all(kraal: Kraal, orders: Connect, command: st
     for arguments in ([], ["orders", "--all"]):
         result = kraal(command, *arguments)
         assert (result.exit_code, "Specify connector names or --all." in result.stderr) == (2, True)
-    assert orders.asked() == []
+    assert orders.requests() == []
 
 
 def test_an_unknown_connector_keeps_no_other_from_it(kraal: Kraal, orders: Connect) -> None:

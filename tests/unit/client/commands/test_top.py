@@ -82,10 +82,10 @@ paused      -   PAUSED    {W1}         -         -         -          -         
 """
 
 
-def test_a_pipe_gets_the_numbers_once(kraal: Kraal) -> None:
+def test_a_pipe_gets_the_metrics_once(kraal: Kraal) -> None:
     kraal.connect.script("GET", ASKED, Said(200, ANSWER))
     assert kraal.out("top") == LINES
-    assert kraal.connect.asked() == [f"GET {ASKED}"]
+    assert kraal.connect.requests() == [f"GET {ASKED}"]
 
 
 def test_kraal_worker_shows_metrics(kraal: Kraal, worker: Connect) -> None:
@@ -95,7 +95,7 @@ def test_kraal_worker_shows_metrics(kraal: Kraal, worker: Connect) -> None:
     assert row["progress"]["records_total"] == 0
 
 
-def test_data_for_scripts_have_the_worker_s_own_numbers(kraal: Kraal) -> None:
+def test_json_output_has_the_unrounded_metrics(kraal: Kraal) -> None:
     kraal.connect.script("GET", ASKED, Said(200, ANSWER))
     found = json.loads(kraal.out("top", "behind", "--once", "-o", "json", "--sort", "errors"))
     assert found["silent"] == []
@@ -183,12 +183,12 @@ def test_a_frame_on_a_tiny_screen_still_counts_what_it_leaves_out() -> None:
     assert lines[-1] == "… 50 more tasks"
 
 
-def test_a_frame_says_what_is_unknown() -> None:
+def test_a_frame_lists_unknown_metrics() -> None:
     silent = {"a": connector(task(0, W2), silent=[W2]), "b": connector(task(0, W2), silent=[W2])}
     lines = drawn(parsed(silent), problem="w1 answered 503")
     assert lines[2:4] == [
-        "w1 answered 503; showing the last known numbers",
-        f"no numbers of {W2}: gone, or Java workers",
+        "w1 answered 503; showing the last known metrics",
+        f"no metrics from {W2}: stopped, or Java workers",
     ]
     assert drawn(parsed({}))[-1] == "No connectors."
 
@@ -237,7 +237,7 @@ def test_keys_change_the_order_at_once_without_asking_the_worker(clock: QuickClo
     assert terminal.waits == [2.0, 1.5, 1.0, 2.0]
 
 
-def test_a_worker_that_goes_away_does_not_end_it(clock: QuickClock) -> None:
+def test_an_unreachable_worker_does_not_end_it(clock: QuickClock) -> None:
     def look() -> Cluster:
         if len(terminal.waits) == 1:
             raise Unreachable("Cannot connect to w1")

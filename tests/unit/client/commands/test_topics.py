@@ -17,7 +17,7 @@ def test_untracked_topics_are_not_an_error(kraal: Kraal, two: Connect) -> None:
     assert "answered 403: Topic tracking is disabled." in result.stderr
 
 
-def test_topics_are_shown_and_forgotten(kraal: Kraal, two: Connect) -> None:
+def test_topics_are_listed_and_reset(kraal: Kraal, two: Connect) -> None:
     two.worker.fake.feed(TaskId(ConnectorName("orders"), 0), 10)
     two.worker.run()
     assert kraal.out("topics") == "NAME     TOPIC\norders   fake\n"

@@ -51,7 +51,7 @@ def test_reports_the_state_of_a_connector_that_is_too_late(kraal: Kraal) -> None
     )
 
 
-def test_waits_until_neither_config_nor_status_is_left(kraal: Kraal, orders: Connect) -> None:
+def test_waits_until_config_and_status_are_deleted(kraal: Kraal, orders: Connect) -> None:
     gone = Said(404, {"error_code": 404, "message": "No status found for connector orders"})
     status = Said(200, orders.worker.status("orders"))
     orders.script("GET", "/connectors/orders/status", status, status, gone)
@@ -60,7 +60,7 @@ def test_waits_until_neither_config_nor_status_is_left(kraal: Kraal, orders: Con
     orders.script("GET", "/connectors/orders", config, unknown)
     assert kraal.out("wait", "orders", "--for", "DELETED") == "orders is DELETED\n"
     assert kraal.clock.time == pytest.approx(1.5)  # three polls after the first
-    assert orders.asked("GET")[-1] == "GET /connectors/orders"
+    assert orders.requests("GET")[-1] == "GET /connectors/orders"
 
 
 @pytest.mark.usefixtures("orders")
@@ -116,7 +116,7 @@ def test_a_failed_sink_is_not_waited_for(kraal: Kraal, archive: Connect) -> None
     assert kraal.clock.time == pytest.approx(5.0)
 
 
-def test_lag_that_nobody_reports_is_not_waited_for(kraal: Kraal, archive: Connect) -> None:
+def test_unreported_lag_is_not_waited_for(kraal: Kraal, archive: Connect) -> None:
     archive.create("orders", {"connector.class": FAKE_SOURCE})
     java = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
     archive.script("GET", LAGS, Said(200, {"offsets": [java]}))
@@ -137,4 +137,4 @@ def test_waits_through_a_restart_of_the_worker(kraal: Kraal, orders: Connect) ->
 def test_requires_either_names_or_all(kraal: Kraal, orders: Connect) -> None:
     for arguments in ([], ["orders", "--all"], ["orders", "--for", "GONE"]):
         assert kraal("wait", *arguments).exit_code == 2
-    assert orders.asked() == []
+    assert orders.requests() == []

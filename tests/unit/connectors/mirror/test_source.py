@@ -200,10 +200,10 @@ class Topics:
         self.now = dict(counts)
         self.refuses: dict[str, str] = {}
         self.made: list[tuple[dict[str, int], int, Mapping[str, Mapping[str, str]]]] = []
-        self.asked = threading.Semaphore(0)
+        self.requests = threading.Semaphore(0)
 
     def counts(self) -> dict[str, int]:
-        self.asked.release()
+        self.requests.release()
         return dict(self.now)
 
     def settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
@@ -224,10 +224,10 @@ class Context:
     """Hears what a connector asks for."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requests = threading.Event()
 
     def request_task_reconfiguration(self) -> None:
-        self.asked.set()
+        self.requests.set()
 
     def raise_error(self, error: BaseException) -> None:
         raise error
@@ -247,9 +247,9 @@ def test_new_partitions_ask_for_new_task_configs(clusters: tuple[Topics, Topics]
     connector, context = MirrorSourceConnector(), Context()
     connector.start(CONFIG | {"refresh.topics.interval.seconds": "0"}, context)
     assert [each["task.assigned.partitions"] for each in connector.task_configs(2)] == ["t-0"]
-    assert not context.asked.is_set()
+    assert not context.requests.is_set()
     source.now = {"t": 2, "__own": 1}
-    assert context.asked.wait(30)
+    assert context.requests.wait(30)
     configs = connector.task_configs(2)
     assert [(each["task.assigned.partitions"], each["task.index"]) for each in configs] == [
         ("t-0", "0"),

@@ -53,7 +53,7 @@ def test_a_schema_is_registered_once_and_its_id_starts_each_value(registry: Sche
     assert converter.encode("t", ORDER, order("b")) == b"\0\0\0\0\1\x02b"
     twin = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
     assert converter.encode("t", twin, Struct(twin, {"id": "c"})) == b"\0\0\0\0\1\x02c"
-    assert registry.asked == ["POST /subjects/t-value/versions"]
+    assert registry.requests == ["POST /subjects/t-value/versions"]
     assert converter.decode("t", b"\0\0\0\0\1\x02a")[1].values == {"id": "a"}
 
 
@@ -131,7 +131,7 @@ def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: Sch
     registry.put("t-value", NEWER)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
-    assert registry.asked == ["GET /subjects/t-value/versions/latest"]
+    assert registry.requests == ["GET /subjects/t-value/versions/latest"]
 
 
 def test_the_latest_schema_is_remembered_as_long_as_the_config_says(registry: SchemaRegistryServer) -> None:
@@ -162,7 +162,7 @@ def test_tombstones_are_not_talked_about(registry: SchemaRegistryServer) -> None
     assert converter.decode("t", None) == (None, None)
     with pytest.raises(DataException, match="Null is not allowed"):
         converter.encode("t", STRING, None)
-    assert registry.asked == []
+    assert registry.requests == []
 
 
 @pytest.mark.parametrize(

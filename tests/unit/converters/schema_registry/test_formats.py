@@ -57,7 +57,7 @@ def test_a_schema_is_registered_once_and_its_id_precedes_each_value(
     one = converter(cls, registry)
     assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
-    assert registry.asked == ["POST /subjects/t-value/versions"]
+    assert registry.requests == ["POST /subjects/t-value/versions"]
     assert registry.schemas == [{"schema": text, "schemaType": kind}]
     sent: RegistryConverter = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own bytes
     schema, value = sent.decode("t", b"\0\0\0\0\1" + data)
@@ -200,7 +200,7 @@ def test_null_is_a_tombstone_in_protobuf_and_may_be_a_value_in_json(registry: Sc
         assert proto.encode("t", schema, None) is None
     assert plain.encode("t", None, None) is None
     assert plain.encode("t", STRING, None) is None
-    assert registry.asked == []
+    assert registry.requests == []
     data = plain.encode("t", OPTIONAL_STRING, None)
     assert data == b"\0\0\0\0\1null"
     assert plain.decode("t", data) == (replace(OPTIONAL_STRING, version=1), None)

@@ -49,7 +49,7 @@ def test_progress_begins_the_step_anew_and_ends_with_it() -> None:
     assert work.step == Step("batch", 5.0)
 
 
-def test_backlog_grows_only_while_nothing_is_read() -> None:
+def test_backlog_grows_only_while_reading_pauses() -> None:
     first = next_backlog(None, 10, 3, 1.0)
     assert first == Backlog(10, 3, 10)
     assert next_backlog(first, 10, 3, 2.0) == first

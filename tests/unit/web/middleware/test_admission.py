@@ -103,7 +103,7 @@ async def answers_of(app: ASGIApp, method: str, path: str, *received: Message) -
     return sent
 
 
-def test_a_body_that_is_left_half_way_leaves_no_trace() -> None:
+def test_an_aborted_body_releases_its_admission() -> None:
     api, path = Api(settings(body_bytes=100)), "/connectors/a/config"
     half: Message = {"type": "http.request", "body": b"x" * 90, "more_body": True}
     for _ in range(3):
@@ -207,11 +207,11 @@ def test_requests_of_other_workers_are_always_admitted() -> None:
 
 
 def test_all_probes_of_a_moment_are_one_question() -> None:
-    herder, asked = Address("herder"), list[Question]()
+    herder, questions = Address("herder"), list[Question]()
 
     def deliver(message: object) -> bool:
         assert isinstance(message, Question)
-        asked.append(message)
+        questions.append(message)
         return True
 
     herder.bind(deliver)
@@ -223,13 +223,13 @@ def test_all_probes_of_a_moment_are_one_question() -> None:
         await asyncio.sleep(0)
         impatient.cancel()
         await asyncio.sleep(0)
-        assert len(asked) == 1
-        asked[0].future.set_result(None)
+        assert len(questions) == 1
+        questions[0].future.set_result(None)
         await asyncio.gather(*patient)
         later = asyncio.create_task(health_check.check())
         await asyncio.sleep(0)
-        assert len(asked) == 2, "who comes later asks again"
-        asked[1].future.set_result(None)
+        assert len(questions) == 2, "who comes later asks again"
+        questions[1].future.set_result(None)
         await later
 
     asyncio.run(probes())
@@ -256,7 +256,7 @@ def test_all_scrapes_of_a_moment_are_one(api: Api) -> None:
     asyncio.run(scrapes())
 
 
-def test_the_numbers_for_prometheus() -> None:
+def test_admission_is_exported_to_prometheus() -> None:
     load_metrics = LoadMetrics(
         mailboxes={"herder": 3, "task a-0": 1, "task b-0": 2, "connector a": 4, "validation-7": 0},
         waiting={"herder": 5},
@@ -282,7 +282,7 @@ def test_the_numbers_for_prometheus() -> None:
 
 
 @pytest.mark.parametrize(("connection", "reads"), [("close", 4), ("keep-alive", 1)])
-def test_a_client_that_ends_its_connection_is_heard_out(connection: str, reads: int) -> None:
+def test_a_request_whose_client_disconnects_completes(connection: str, reads: int) -> None:
     """The server would cut it in the middle of its body, and it would not see the answer."""
     account, read = Admission(Limits(body_bytes=100)), list[int]()
     account.body_grows({}, 60, internal=False)

@@ -58,11 +58,11 @@ def test_requests_without_a_valid_password_are_unauthorized(api: Api, method: st
         assert answer.headers["www-authenticate"] == 'Basic realm="Kafka Connect"'
         assert answer.headers["server"].startswith("kraal/")
         assert answer.headers["content-type"] == "application/json"
-    assert api.herder.asked == []
+    assert api.herder.requests == []
     assert api.request(method, path, Authorization=ANN)[0] != 401
 
 
-def test_kept_answers_are_kept_from_strangers(api: Api) -> None:
+def test_cached_answers_require_authentication(api: Api) -> None:
     assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
     assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
     assert api.request("GET", "/connectors") == (401, REFUSED)
@@ -89,7 +89,7 @@ def test_workers_need_no_password_but_a_signature(api: Api, method: str, path: s
         400,
         "Internal request missing required signature",
     )
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 @pytest.mark.parametrize(("method", "path", "body"), INTERNAL)
@@ -106,7 +106,7 @@ def test_a_group_without_signatures_is_refused_unless_it_is_allowed(
         "one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
         "internal.requests.unsigned=allow on this one."
     )
-    assert strict.herder.asked == []
+    assert strict.herder.requests == []
 
     open_to_all = make(unsigned_internal=True)
     open_to_all.herder.publish(protocol=protocol)
@@ -116,4 +116,4 @@ def test_a_group_without_signatures_is_refused_unless_it_is_allowed(
 def test_a_workers_task_configs_arrive(api: Api) -> None:
     api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     api.client.request("POST", "/connectors/x/tasks", content=b'[{"a":"b"}]')
-    assert api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])]
+    assert api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])]

@@ -33,7 +33,7 @@ def ask(
 
 
 @pytest.mark.parametrize("path", ["/connectors", "/connectors/none", "/nowhere"])
-def test_without_rules_origins_mean_nothing(path: str) -> None:
+def test_origins_are_ignored_without_rules(path: str) -> None:
     assert ask(api(""), "GET", path) == {}
     assert ask(api(" , "), "OPTIONS", path, Access_Control_Request_Method="PUT") == {}
 
@@ -67,7 +67,7 @@ def test_no_other_origin_may_read_the_dashboard(path: str) -> None:
         ("http://a.com", "null", False),
     ],
 )
-def test_origins_are_regular_expressions_of_whole_origins(rules: str, origin: str, *, allowed: bool) -> None:
+def test_origin_patterns_match_full_origins(rules: str, origin: str, *, allowed: bool) -> None:
     response = ask(api(rules), "GET", origin=origin)
     assert response.get("access-control-allow-origin") == (origin if allowed else None)
     assert response["vary"] == "Origin"

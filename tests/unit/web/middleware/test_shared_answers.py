@@ -48,7 +48,7 @@ def test_requests_at_the_same_time_and_soon_after_share_an_answer() -> None:
     told(story)
 
 
-def test_an_old_answer_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_answer_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_answers, "REUSE_S", 0.0)
 
     async def story(shared: SharedAnswers, made: Made) -> None:
@@ -63,7 +63,7 @@ def test_an_old_answer_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     told(story)
 
 
-def test_a_request_that_goes_away_takes_no_other_with_it() -> None:
+def test_a_canceled_request_does_not_cancel_others() -> None:
     async def story(shared: SharedAnswers, made: Made) -> None:
         first, second = (asyncio.create_task(shared.get("x", made.make)) for _ in range(2))
         await asyncio.sleep(0)
@@ -78,8 +78,10 @@ def test_an_error_is_raised_to_all() -> None:
     async def story(shared: SharedAnswers, made: Made) -> None:
         made.error = KeyError("x")
         made.goes_on.set()
-        found = await asyncio.gather(*(shared.get("x", made.make) for _ in range(2)), return_exceptions=True)
-        assert found == [made.error, made.error]
+        results = await asyncio.gather(
+            *(shared.get("x", made.make) for _ in range(2)), return_exceptions=True
+        )
+        assert results == [made.error, made.error]
 
     told(story)
 

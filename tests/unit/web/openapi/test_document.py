@@ -26,18 +26,18 @@ SECURED = Settings(advertised_url="http://worker:8083/", basic_auth=BasicAuth({"
 
 def routed(app: Starlette) -> set[tuple[str, str]]:
     """Return method and path of all that the application answers, except HEAD, OPTIONS and the dashboard's pages."""
-    found: set[tuple[str, str]] = set()
+    routes: set[tuple[str, str]] = set()
     for route in app.routes:
         if isinstance(route, DashboardMount):
             continue
         assert isinstance(route, Route)
         assert isinstance(route.app, Resource)
-        found |= {(method, route.path) for method in route.app.methods - {"HEAD"}}
-    return found
+        routes |= {(method, route.path) for method in route.app.methods - {"HEAD"}}
+    return routes
 
 
-def operations(found: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in found["paths"].items():
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), path, operation
 
@@ -130,12 +130,12 @@ def test_describes_passwords_if_they_are_configured() -> None:
         assert ("401" in operation["responses"]) is not internal
 
 
-def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> bool:
+def matches(schema: dict[str, Any], value: object, document: dict[str, Any]) -> bool:
     """Check a value against what our schemas use of JSON schema."""
     if "$ref" in schema:
-        return matches(found["components"]["schemas"][schema["$ref"].rpartition("/")[2]], value, found)
+        return matches(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], value, document)
     if "anyOf" in schema:
-        return any(matches(each, value, found) for each in schema["anyOf"])
+        return any(matches(each, value, document) for each in schema["anyOf"])
     kinds: dict[str, type | tuple[type, ...]] = {
         "object": dict,
         "array": list,
@@ -149,7 +149,7 @@ def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> boo
     if not any(isinstance(value, kinds[each]) for each in types):
         return False
     if isinstance(value, list):
-        return all(matches(schema["items"], each, found) for each in value)
+        return all(matches(schema["items"], each, document) for each in value)
     if not isinstance(value, dict) or not {"properties", "additionalProperties"} & set(schema):
         return "enum" not in schema or value in schema["enum"]
     fields, more = schema.get("properties", {}), schema["additionalProperties"]
@@ -158,9 +158,9 @@ def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> boo
         [name for name in value if name in fields] == in_order
         and set(schema.get("required", [])) <= set(value)
         and all(
-            matches(fields[name], each, found)
+            matches(fields[name], each, document)
             if name in fields
-            else (more is not False and matches(more, each, found))
+            else (more is not False and matches(more, each, document))
             for name, each in value.items()
         )
     )
@@ -196,17 +196,18 @@ def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> boo
         ("GET", "/admin/assignments", None),
     ],
 )
-def test_answers_are_what_the_document_says(method: str, path: str, body: str | None) -> None:
+def test_answers_match_the_document(method: str, path: str, body: str | None) -> None:
     api = Api(SETTINGS, Registry.load())
     api.herder.put("one", {"k": "v"}, tasks=2, topics=frozenset({"t"}))
     api.herder.publish(is_leader=True)
     answer = api.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
     openapi = document(SETTINGS)
-    asked = path.partition("?")[0]
+    plain_path = path.partition("?")[0]
     (responses,) = [
         operation["responses"]
         for each, template, operation in operations(openapi)
-        if each == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template).replace(".", r"\."), asked)
+        if each == method
+        and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template).replace(".", r"\."), plain_path)
     ]
     content = responses[str(answer.status_code)].get("content")
     if content is None:

@@ -71,7 +71,7 @@ def test_a_create_request_that_cannot_be_used_is_a_bad_request(
     code, text = api.request("POST", "/connectors", body)
     assert json.loads(text) == {"error_code": 400, "message": message}
     assert code == 400
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
@@ -117,8 +117,8 @@ def test_values_of_a_config_are_text_as_they_were_written(api: Api) -> None:
         "": "",
         "twice": "y",
     }
-    assert api.herder.asked == [messages.PutConfig(name=ConnectorName("a"), config=config)]
-    sent = api.herder.asked[0]
+    assert api.herder.requests == [messages.PutConfig(name=ConnectorName("a"), config=config)]
+    sent = api.herder.requests[0]
     assert isinstance(sent, messages.PutConfig)
     assert list(sent.config) == list(config)
     assert all(value is None or type(value) is str for value in sent.config.values())
@@ -130,7 +130,7 @@ def test_values_of_a_config_are_text_as_they_were_written(api: Api) -> None:
 )
 def test_the_name_is_read_and_trimmed_as_in_java(api: Api, name: str, meant: str) -> None:
     api.request("POST", "/connectors", f'{{"name":{name},"config":{{}}}}')
-    assert api.herder.asked == [messages.CreateConnector(name=ConnectorName(meant), config={})]
+    assert api.herder.requests == [messages.CreateConnector(name=ConnectorName(meant), config={})]
 
 
 def test_a_byte_order_mark_is_skipped(api: Api) -> None:
@@ -158,14 +158,14 @@ def test_a_body_above_the_limit_is_refused(*, announced: bool) -> None:
     assert answer.headers["Connection"] == "close"
 
 
-def test_a_body_at_the_limit_is_taken() -> None:
+def test_a_body_at_the_limit_is_accepted() -> None:
     body = '{"a":"x"}'
     api = Api(Settings(advertised_url="http://x/", max_body_bytes=len(body)))
     assert api.request("PUT", "/connectors/a/config", body)[0] == 201
 
 
 @pytest.mark.parametrize("sent", ["application/json", "Application/JSON; charset=utf-8"])
-def test_json_content_types_are_taken(api: Api, sent: str) -> None:
+def test_json_content_types_are_accepted(api: Api, sent: str) -> None:
     assert api.request("PUT", "/connectors/a/config", "{}", Content_Type=sent)[0] == 201
 
 

@@ -34,7 +34,7 @@ def test_a_follower_creates_by_its_leader(follower: Worker, leader: Worker) -> N
     assert answer.headers.get_list("Server") == [f"kraal/{__version__}"]
     assert len(answer.headers.get_list("Content-Length")) == 1
     assert leader.client.get(answer.headers["Location"]).status_code == 200
-    assert leader.api.herder.asked == follower.api.herder.asked
+    assert leader.api.herder.requests == follower.api.herder.requests
 
 
 def test_a_replacement_by_the_leader_is_not_a_creation(follower: Worker, leader: Worker) -> None:
@@ -161,7 +161,7 @@ def test_large_config_is_forwarded(follower: Worker, leader: Worker) -> None:
         ("/connectors/a/tasks/0/restart", messages.RestartTask(task=TaskId(ConnectorName("a"), 0))),
     ],
 )
-def test_an_owner_is_found_by_way_of_the_leader(
+def test_an_owner_is_reached_through_the_leader(
     follower: Worker, leader: Worker, path: str, message: object
 ) -> None:
     with worker() as owner:
@@ -170,7 +170,12 @@ def test_an_owner_is_found_by_way_of_the_leader(
         leader.api.herder.error = NotOwner(owner.url)
         answer = follower.ask("POST", path)
         assert (answer.status_code, answer.content) == (204, b"")
-        assert owner.api.herder.asked == leader.api.herder.asked == follower.api.herder.asked == [message]
+        assert (
+            owner.api.herder.requests
+            == leader.api.herder.requests
+            == follower.api.herder.requests
+            == [message]
+        )
 
 
 def test_a_third_worker_refuses_to_send_on(follower: Worker, leader: Worker) -> None:
@@ -180,7 +185,7 @@ def test_a_third_worker_refuses_to_send_on(follower: Worker, leader: Worker) -> 
         follow(third, follower.url)
         answer = follower.ask("DELETE", "/connectors/a")
         assert (answer.status_code, answer.json()) == (409, {"error_code": 409, "message": CONFLICT})
-        assert [len(each.api.herder.asked) for each in (follower, leader, third)] == [1, 1, 1]
+        assert [len(each.api.herder.requests) for each in (follower, leader, third)] == [1, 1, 1]
 
 
 def test_workers_that_name_each_other_stop_after_two_hops(follower: Worker, leader: Worker) -> None:
@@ -188,7 +193,7 @@ def test_workers_that_name_each_other_stop_after_two_hops(follower: Worker, lead
     follow(leader, follower.url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
-    assert [len(each.api.herder.asked) for each in (follower, leader)] == [2, 1]
+    assert [len(each.api.herder.requests) for each in (follower, leader)] == [2, 1]
 
 
 @pytest.mark.parametrize("value", ["false", "FALSE", "", "1", "false&forward=true"])
@@ -205,7 +210,7 @@ def test_request_that_must_not_be_forwarded_is_a_conflict(
 
 
 @pytest.mark.parametrize("query", ["", "?forward=true"])
-def test_without_a_known_leader_a_client_is_to_try_again(follower: Worker, query: str) -> None:
+def test_an_unknown_leader_is_a_retriable_error(follower: Worker, query: str) -> None:
     for error in (NotLeader(None), NotOwner(None)):
         follower.api.herder.error = error
         answer = follower.ask("DELETE", f"/connectors/a{query}")
@@ -218,7 +223,7 @@ def test_no_worker_sends_to_itself(follower: Worker) -> None:
         follow(follower, url)
         answer = follower.ask("DELETE", "/connectors/a")
         assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
-    assert len(follower.api.herder.asked) == 2
+    assert len(follower.api.herder.requests) == 2
 
 
 def test_reads_are_not_sent_on(follower: Worker, peer: tuple[str, Stranger]) -> None:

@@ -25,7 +25,7 @@ from tests.fakes.kafka.certificates import make_authority
 from tests.unit.web.api import status
 from tests.unit.web.event_stream import wait_until
 from tests.unit.web.workers import Stranger, Worker, follow, share_session_key, stranger, worker
-from web.streams import NUMBERS
+from web.streams import METRICS
 
 ROOT = make_authority("root")
 ME = ROOT.vouch_for("me", address="127.0.0.1")
@@ -80,10 +80,10 @@ def test_credentials_are_forwarded_with_the_request(scratch: Path) -> None:
         assert one.ask("DELETE", "/connectors/a").status_code == 401
         answer = one.ask("DELETE", "/connectors/a", Authorization=ANN)
         assert (answer.status_code, answer.json()["message"]) == (404, "Connector a not found")
-        assert len(other.api.herder.asked) == 1
+        assert len(other.api.herder.requests) == 1
 
 
-def test_changes_of_numbers_come_by_https_from_workers_with_passwords(scratch: Path) -> None:
+def test_metric_changes_are_relayed_by_https_with_passwords(scratch: Path) -> None:
     auth = BasicAuth({"ann": Password("secret")})
     with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
         place = WorkerId(urlsplit(other.url).netloc)
@@ -91,12 +91,12 @@ def test_changes_of_numbers_come_by_https_from_workers_with_passwords(scratch: P
         share_session_key(one.api, other.api)
         one.api.herder.put("a", {}, statuses=statuses)
         with one.client.stream(
-            "GET", "/changes", params={"kinds": NUMBERS}, headers={"Authorization": ANN}
+            "GET", "/changes", params={"kinds": METRICS}, headers={"Authorization": ANN}
         ) as stream:
             pieces = stream.iter_text()
             assert "hello" in next(pieces)
             wait_until(lambda: other.api.apps.streams.open == 1)
-            other.api.apps.streams.note(NUMBERS, "a")
+            other.api.apps.streams.note(METRICS, "a")
             assert '"connectors":["a"],"kinds":["numbers"]' in next(pieces)
 
 
@@ -126,9 +126,7 @@ def test_credentials_are_forwarded_only_over_the_scheme_of_the_request(
     assert seen.headers.get("authorization") == (ANN if by_https is to_https else None)
 
 
-def test_a_worker_that_is_not_trusted_is_not_asked(
-    follower: Worker, secure_peer: tuple[str, Stranger]
-) -> None:
+def test_an_untrusted_worker_receives_no_request(follower: Worker, secure_peer: tuple[str, Stranger]) -> None:
     url, stub = secure_peer
     stub.forget()
     follow(follower, url)

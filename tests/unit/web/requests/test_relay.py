@@ -24,11 +24,11 @@ from tests.unit.web.event_stream import EventStream, wait_until
 from tests.unit.web.workers import members_like, share_session_key, stranger
 from web.middleware import shared_answers
 from web.requests import relay
-from web.requests.relay import End, changed_numbers, end_of, pause_after, workers_to_read
+from web.requests.relay import End, changed_metrics, pause_after, relay_end, workers_to_read
 from web.routes import changes as routes
 from web.server import HttpServer, Listener
 from web.settings import Settings
-from web.streams import NUMBERS, NUMBERS_ELSEWHERE
+from web.streams import METRICS, METRICS_ELSEWHERE
 
 ANN = "Basic YW5uOnNlY3JldA=="
 LOGS = "logs"
@@ -61,7 +61,7 @@ class Member:
 
     def numbers(self, *names: str) -> None:
         """Have numbers of its own tasks change."""
-        self.api.apps.streams.note_all(NUMBERS, names)
+        self.api.apps.streams.note_all(METRICS, names)
 
     def is_read_by(self, count: int) -> None:
         wait_until(lambda: self.api.apps.streams.open == count)
@@ -81,15 +81,15 @@ def member(port: int = 0, **settings: object) -> Iterator[Member]:
     apis: list[Api] = []
     known = {"members": lambda: members_like(apis[0].published), **settings}
     apis.append(Api(Settings(advertised_url=url, distributed=True, **known)))  # type: ignore[arg-type]
-    found = Member(apis[0], bound, [])
-    found.knows()
-    server.start(found.api.app)
+    worker = Member(apis[0], bound, [])
+    worker.knows()
+    server.start(worker.api.app)
     try:
-        yield found
+        yield worker
     finally:
-        found.api.apps.streams.close()
+        worker.api.apps.streams.close()
         server.stop()
-        for stream in found.opened:
+        for stream in worker.opened:
             stream.close()
 
 
@@ -105,9 +105,9 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Member, Member]]:
 
 def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
     """Return the kinds and names of the next event."""
-    found = stream.next()
-    assert found["event"] == "changed"
-    return found["kinds"], found["connectors"]
+    event = stream.next()
+    assert event["event"] == "changed"
+    return event["kinds"], event["connectors"]
 
 
 def test_readers_are_notified_of_metrics_on_other_workers(group: tuple[Member, Member]) -> None:
@@ -116,11 +116,11 @@ def test_readers_are_notified_of_metrics_on_other_workers(group: tuple[Member, M
     other.is_read_by(1)
     other.numbers("b", "a")
     assert changes(all_kinds) == changes(some) == (["numbers"], ["a", "b"])
-    other.api.apps.streams.note(NUMBERS)
+    other.api.apps.streams.note(METRICS)
     assert changes(all_kinds) == changes(some) == (["numbers"], None)
 
 
-def test_a_worker_is_told_the_numbers_of_own_tasks_alone(group: tuple[Member, Member]) -> None:
+def test_a_worker_receives_metric_changes_of_local_tasks_only(group: tuple[Member, Member]) -> None:
     one, other = group
     clients = [one.read(), other.read()]
     as_worker = one.read("?forward=false")
@@ -135,7 +135,7 @@ def test_a_worker_is_told_the_numbers_of_own_tasks_alone(group: tuple[Member, Me
 
 
 @pytest.mark.parametrize("query", ["?forward=false", "?kinds=states,logs"])
-def test_others_are_not_read_for_workers_and_for_readers_of_other_kinds(
+def test_other_workers_are_read_only_for_clients_that_want_metrics(
     group: tuple[Member, Member], query: str
 ) -> None:
     one, other = group
@@ -148,7 +148,7 @@ def test_others_are_not_read_for_workers_and_for_readers_of_other_kinds(
     other.is_read_by(1)
 
 
-def test_others_are_read_while_somebody_reads(
+def test_other_workers_are_read_while_a_client_reads(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "RETENTION_S", 0.0)
@@ -219,7 +219,7 @@ def test_java_workers_and_frozen_ones_delay_no_other(
     assert not [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
 
 
-def test_a_java_worker_is_asked_again_some_time(
+def test_a_java_worker_is_retried_later(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "UNSUPPORTED_RETRY_S", 0.05)
@@ -231,7 +231,7 @@ def test_a_java_worker_is_asked_again_some_time(
         wait_until(lambda: len(java.seen) > 1)
 
 
-def test_a_burst_on_others_is_one_change(
+def test_a_burst_of_other_workers_is_one_change(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = group
@@ -257,7 +257,7 @@ def test_workers_with_passwords_are_read_by_signature(monkeypatch: pytest.Monkey
         assert changes(stream) == (["numbers"], ["a"])
 
 
-@pytest.mark.parametrize("kind", [NUMBERS, NUMBERS_ELSEWHERE])
+@pytest.mark.parametrize("kind", [METRICS, METRICS_ELSEWHERE])
 @pytest.mark.parametrize(
     "path",
     ["/connectors?expand=progress", "/connectors/c/status?expand=progress", "/connectors/c/series"],
@@ -283,7 +283,7 @@ def test_metrics_change_invalidates_shared_answers(
 # -- decisions ---------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_away_is_asked_less_and_less_often() -> None:
+def test_an_unavailable_worker_is_retried_with_backoff() -> None:
     pauses = [0.0]
     for _ in range(7):
         pauses.append(pause_after(End.UNAVAILABLE, pauses[-1]))
@@ -301,7 +301,7 @@ def test_a_worker_that_is_away_is_asked_less_and_less_often() -> None:
     ],
 )  # fmt: skip
 def test_an_answer_without_a_stream_is_for_now_or_for_long(code: int, end: End) -> None:
-    assert end_of(code) is end
+    assert relay_end(code) is end
 
 
 @pytest.mark.parametrize(
@@ -319,8 +319,8 @@ def test_an_answer_without_a_stream_is_for_now_or_for_long(code: int, end: End) 
         (Event("bye", "{}"), frozenset()),
     ],
 )
-def test_changed_numbers_returns_the_connectors_of_an_event(event: Event, names: Names) -> None:
-    assert changed_numbers(event) == names
+def test_changed_metrics_returns_the_connectors_of_an_event(event: Event, names: Names) -> None:
+    assert changed_metrics(event) == names
 
 
 def test_other_workers_with_tasks_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

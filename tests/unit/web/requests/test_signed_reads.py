@@ -69,7 +69,9 @@ def test_streams_of_workers_are_read_without_a_password(
 
 
 @pytest.mark.parametrize("path", READS)
-def test_addresses_outside_the_group_are_silent_and_not_asked(peer: tuple[str, Stranger], path: str) -> None:
+def test_addresses_outside_the_group_are_silent_without_a_request(
+    peer: tuple[str, Stranger], path: str
+) -> None:
     nobody = Api(Settings(advertised_url=URL)).published
     with worker(members=lambda: members_like(nobody)) as one:
         place = put(one, peer[0])
@@ -128,6 +130,6 @@ def test_signature_of_a_get_admits_to_no_change(method: str) -> None:
     assert ask(method, TARGET, sign_get(KEY.key, URL, TARGET.encode())) == 401
 
 
-def test_signature_of_a_get_is_none_of_a_body() -> None:
+def test_the_signature_of_a_get_is_invalid_for_a_body() -> None:
     headers = sign_get(KEY.key, URL, b"/")
     assert ask("PUT", "/connectors/c/fence", headers) == 403

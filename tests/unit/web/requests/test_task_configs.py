@@ -76,7 +76,7 @@ def test_a_signature_that_cannot_be_checked_is_refused_before_the_body(
     status, text = answer_to_a_head(signing, line, headers)
     assert status == 400
     assert message in text
-    assert signing.api.herder.asked == []
+    assert signing.api.herder.requests == []
 
 
 @pytest.mark.parametrize("line", [TASKS, FENCE])
@@ -92,7 +92,7 @@ def test_a_client_that_ends_the_connection_is_answered_although_its_body_is_larg
         answer = connection.getresponse()
         assert (answer.status, MISSING in answer.read().decode()) == (400, True)
         connection.close()
-    assert signing.api.herder.asked == []
+    assert signing.api.herder.requests == []
 
 
 def test_a_worker_without_a_session_key_refuses_before_the_body(signing: Worker) -> None:
@@ -151,7 +151,7 @@ def test_other_requests_are_answered_while_a_body_is_parsed(
             go_on.set()
         assert answer.result(30).status_code == 204
     configs = [{"a": "b"}]
-    assert signing.api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
+    assert signing.api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
 
 
 # -- reading task configs ----------------------------------------------------------------------------------

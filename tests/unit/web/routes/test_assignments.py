@@ -27,7 +27,7 @@ def test_the_leader_shows_what_it_decided() -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert [worker["tasks"] for worker in answer.json()["workers"]] == [["c1-1"], ["c1-0"]]
     assert api.client.put(PATH).status_code == 405
-    assert api.herder.asked == [], "nobody is asked"
+    assert api.herder.requests == [], "nobody is asked"
 
 
 def test_the_rebalances_are_those_of_now_and_not_of_an_earlier_answer() -> None:
@@ -46,7 +46,7 @@ def test_a_follower_has_the_leader_answer(follower: Worker, leader: Worker) -> N
     assert (answer.status_code, answer.json()) == (200, leader.ask("GET", PATH).json())
 
 
-def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_a_java_leader_has_no_assignments(follower: Worker, peer: tuple[str, Stranger]) -> None:
     url, stub = peer
     stub.status, stub.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     stub.headers = {"Content-Type": "application/json"}

@@ -96,7 +96,7 @@ def test_kinds_with_other_names_are_events_of_their_own_and_the_last_has_the_id(
     stream.close()
 
 
-def test_only_the_kinds_that_are_asked_for_are_sent(api: Api, server: HttpServer) -> None:
+def test_only_requested_kinds_are_sent(api: Api, server: HttpServer) -> None:
     some, none = Stream(server, "?kinds=logs,states&kinds=future"), Stream(server, "?kinds=future")
     some.next(), none.next()
     api.herder.put("a", {})
@@ -225,7 +225,7 @@ def test_open_streams_do_not_delay_a_graceful_stop() -> None:
         assert [each["event"] for stream in opened for each in stream.rest()] == ["bye"] * 5
 
 
-def test_a_client_that_takes_nothing_does_not_delay_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_client_does_not_delay_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     api, taken = Api(SETTINGS), [0]
     streams, take = api.apps.streams, Broadcaster.take
 

@@ -37,7 +37,7 @@ def test_a_created_connector_is_answered_with_its_location(api: Api) -> None:
         '{"name":"a","config":{"connector.class":"FileStreamSource","topic":"t","name":"a"},'
         '"tasks":[],"type":"source"}'
     )
-    assert api.herder.asked == [messages.CreateConnector(name=A, config=CONFIG)]
+    assert api.herder.requests == [messages.CreateConnector(name=A, config=CONFIG)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_created_connector_is_answered_with_its_location(api: Api) -> None:
 )
 def test_initial_state_is_passed_on(api: Api, sent: str | None, target: TargetState | None) -> None:
     api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_state": sent})
-    assert api.herder.asked == [messages.CreateConnector(name=A, config=CONFIG, initial_state=target)]
+    assert api.herder.requests == [messages.CreateConnector(name=A, config=CONFIG, initial_state=target)]
 
 
 def test_initial_offsets_are_passed_on_and_their_status_is_answered(api: Api) -> None:
@@ -61,7 +61,7 @@ def test_initial_offsets_are_passed_on_and_their_status_is_answered(api: Api) ->
     ]
     answer = api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_offsets": offsets})
     pairs: list[Pair] = [({"file": "f", "n": 1}, {"position": 2.5}), ({}, None)]
-    assert api.herder.asked == [messages.CreateConnector(name=A, config=CONFIG, initial_offsets=pairs)]
+    assert api.herder.requests == [messages.CreateConnector(name=A, config=CONFIG, initial_offsets=pairs)]
     assert (answer.status_code, [*answer.json()][-1], answer.json()["offsets_status"]) == (
         201,
         "offsets_status",
@@ -89,7 +89,7 @@ def test_put_config_creates_and_then_replaces(api: Api) -> None:
 
 def test_put_config_does_not_trim_the_name(api: Api) -> None:
     api.client.put("/connectors/%20a%20/config", json=CONFIG)
-    assert api.herder.asked == [messages.PutConfig(name=ConnectorName(" a "), config=CONFIG)]
+    assert api.herder.requests == [messages.PutConfig(name=ConnectorName(" a "), config=CONFIG)]
 
 
 def test_patch_config_answers_the_merged_connector(api: Api) -> None:
@@ -132,7 +132,7 @@ def test_commands_without_an_answer_have_an_empty_body(
     assert (answer.status_code, answer.content) == (expected, b"")
     assert "Content-Type" not in answer.headers
     assert answer.headers.get("Content-Length") == (None if expected == 204 else "0")
-    assert api.herder.asked == [message]
+    assert api.herder.requests == [message]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_planned_restart_is_answered_with_its_plan(
 ) -> None:
     api.herder.put("a", CONFIG)
     assert api.request("POST", f"/connectors/a/restart?{query}") == (202, '{"name":"a","plan":true}')
-    assert api.herder.asked == [messages.RestartConnector(name=A, include_tasks=tasks, only_failed=failed)]
+    assert api.herder.requests == [messages.RestartConnector(name=A, include_tasks=tasks, only_failed=failed)]
 
 
 def test_gets_render_from_the_snapshot_without_asking_the_herder(api: Api) -> None:
@@ -186,10 +186,10 @@ def test_gets_render_from_the_snapshot_without_asking_the_herder(api: Api) -> No
     }.items():
         for attempt in ("rendered", "kept"):
             assert api.request("GET", path) == (200, body), (path, attempt)
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
-def test_a_connector_without_status_is_skipped_when_status_is_asked(api: Api) -> None:
+def test_a_connector_without_status_is_skipped_by_expand_status(api: Api) -> None:
     api.herder.put("a", CONFIG)
     api.herder.put("b", CONFIG, statuses=ConnectorStatuses())
     assert api.client.get("/connectors").json() == ["a", "b"]
@@ -197,7 +197,7 @@ def test_a_connector_without_status_is_skipped_when_status_is_asked(api: Api) ->
     assert list(api.client.get("/connectors?expand=info&expand=status").json()) == ["a"]
 
 
-def test_an_answer_is_kept_until_the_next_snapshot(api: Api) -> None:
+def test_an_answer_is_cached_until_the_next_snapshot(api: Api) -> None:
     api.herder.put("a", CONFIG)
     assert api.client.get("/connectors").json() == ["a"]
     assert api.client.get("/connectors").json() == ["a"]
@@ -207,7 +207,7 @@ def test_an_answer_is_kept_until_the_next_snapshot(api: Api) -> None:
     assert api.client.get("/connectors").json() == ["b"]
 
 
-def test_a_kept_answer_is_the_same_as_the_rendered_one(api: Api) -> None:
+def test_a_cached_answer_equals_the_rendered_one(api: Api) -> None:
     api.herder.put("a", CONFIG)
     rendered, kept = (api.client.get("/connectors/a/status") for _ in range(2))
     assert sorted(rendered.headers.items()) == sorted(kept.headers.items())
@@ -220,7 +220,7 @@ def test_a_kept_answer_is_the_same_as_the_rendered_one(api: Api) -> None:
 @pytest.mark.parametrize(
     "name", ["a b", "a/b", "100%", "%2F", "é😀", "a+b", "a;x=1", "a?b#c", "..a", '"q"', "[x]"]
 )
-def test_any_name_can_be_created_found_and_deleted(api: Api, name: str) -> None:
+def test_any_name_can_be_created_read_and_deleted(api: Api, name: str) -> None:
     created = api.client.post("/connectors", json={"name": name, "config": CONFIG})
     assert created.status_code == 201
     where = created.headers["Location"].removeprefix("http://worker:8083")
@@ -309,7 +309,7 @@ def test_a_worker_with_too_many_open_questions_is_too_busy() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", limits=Limits(waiting=0)))
     answer = api.client.delete("/connectors/a")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 @pytest.mark.parametrize(
@@ -325,4 +325,4 @@ def test_topic_tracking_can_be_forbidden(
 ) -> None:
     api = Api(Settings(advertised_url="http://x/", topic_tracking=tracking, topic_reset=reset))
     assert api.request(method, path) == (403, f'{{"error_code":403,"message":"{message}"}}')
-    assert api.herder.asked == []
+    assert api.herder.requests == []

@@ -108,7 +108,7 @@ def test_secrets_in_errors_are_hidden(sink: Api) -> None:
     assert shown["error"]["message"] == "at [hidden]"
 
 
-def test_replays_once_and_goes_on(sink: Api) -> None:
+def test_a_replay_resumes_after_the_previous_one(sink: Api) -> None:
     first = {"partition": 0, "offset": 0, "to_topic": "orders", "to_partition": 1}
     assert replay(sink, limit=1) == (
         200, {"topic": "dead", "dry_run": False, "written": {"orders": 1}, "targets": [first], "left_to_replay": 3}
@@ -121,7 +121,7 @@ def test_replays_once_and_goes_on(sink: Api) -> None:
     assert ask(sink, "GET", PATH)[1]["left_to_replay"] == 0
 
 
-def test_a_dry_run_tells_what_a_replay_would_do(sink: Api) -> None:
+def test_a_dry_run_reports_the_replay(sink: Api) -> None:
     status, body = replay(sink, dry_run=True, limit=2)
     assert (status, body["dry_run"], body["written"], body["left_to_replay"]) == (
         200,
@@ -183,8 +183,11 @@ def test_a_replay_into_a_topic_that_is_not_the_sinks_is_a_conflict(sink: Api, to
 def test_a_connector_without_a_topic_is_not_found(api: Api) -> None:
     api.herder.put("plain", {})
     api.herder.put("hidden", {"errors.deadletterqueue.topic.name": "${env:TOPIC}"})
-    asked: list[tuple[str, str, Any]] = [("GET", "dead-letters", None), ("POST", "dead-letters/replay", {})]
-    for method, path, body in asked:
+    requests: list[tuple[str, str, Any]] = [
+        ("GET", "dead-letters", None),
+        ("POST", "dead-letters/replay", {}),
+    ]
+    for method, path, body in requests:
         assert ask(api, method, f"/connectors/nobody/{path}", body) == (
             404, {"error_code": 404, "message": "Connector nobody not found"}
         )  # fmt: skip
@@ -223,12 +226,12 @@ def served_by(api: Api, kafka: MemoryKafka | None) -> Api:
 
 
 def test_other_brokers_are_not_found_and_a_kafka_that_is_away_is_unavailable(sink: Api) -> None:
-    for asked in (ask(served_by(sink, Elsewhere()), "GET", PATH), replay(sink)):
-        assert asked == (404, {"error_code": 404, "message": "The connector reads elsewhere."})
+    for answer in (ask(served_by(sink, Elsewhere()), "GET", PATH), replay(sink)):
+        assert answer == (404, {"error_code": 404, "message": "The connector reads elsewhere."})
     away = served_by(sink, Away()).client
-    for answer in (away.get(PATH), away.post(f"{PATH}/replay", json={})):
-        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
-        assert answer.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
+    for response in (away.get(PATH), away.post(f"{PATH}/replay", json={})):
+        assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
+        assert response.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
 
 
 def test_refused_replay_commits_no_offsets(sink: Api) -> None:
@@ -239,8 +242,8 @@ def test_refused_replay_commits_no_offsets(sink: Api) -> None:
 
 def test_without_kafka_the_paths_are_unknown(sink: Api) -> None:
     served_by(sink, None)
-    for asked in (ask(sink, "GET", PATH), replay(sink)):
-        assert asked == (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+    for answer in (ask(sink, "GET", PATH), replay(sink)):
+        assert answer == (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
 
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "1.5", "x", "٣", ""])

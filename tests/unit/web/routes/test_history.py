@@ -102,7 +102,7 @@ class TestHistory:
         assert len(text.encode()) < 100_000
         assert json.loads(text)["dropped"] > 1_900
 
-    def test_a_deleted_connector_still_has_one_and_an_unknown_one_has_none(self, api: Api) -> None:
+    def test_a_deleted_connector_has_a_history_and_an_unknown_one_is_404(self, api: Api) -> None:
         add(api, NAME, State.RUNNING, 1)
         add(api, NAME, None, 2)
         assert [each["state"] for each in history(api)["states"]] == ["REMOVED", "RUNNING"]
@@ -143,7 +143,7 @@ class TestConfigs:
         ]  # fmt: skip
         assert "secret" not in json.dumps(body)
 
-    def test_values_of_plugins_that_are_not_known_are_hidden(self) -> None:
+    def test_values_of_unknown_plugins_are_hidden(self) -> None:
         api = Api(SETTINGS, Registry.load())
         gone = {"connector.class": "org.example.Gone", "topics": "t", "pin": "4711"}
         api.herder.put("c", gone)
@@ -153,7 +153,7 @@ class TestConfigs:
         assert body["current"]["config"] == {**hidden, "name": "c"}
         assert [(each["config"], each["changed"]) for each in body["earlier"]] == [(hidden, ["pin"])]
 
-    def test_a_config_of_which_nothing_is_known_is_current(self, api: Api) -> None:
+    def test_a_config_without_history_is_current(self, api: Api) -> None:
         api.herder.put("c", {"a": "1"})
         assert configs(api) == {
             "current": {"ms": -1, "by": "", "config": {"a": "1", "name": "c"}}, "earlier": [], "dropped": 0,
@@ -225,7 +225,7 @@ EFFECTS: list[tuple[str, str, object, Effect]] = [
 
 
 class Asked:
-    """What the journal knows of the author of an effect while the herder is asked."""
+    """The authors that the journal has for an effect while the herder handles requests."""
 
     def __init__(self, api: Api, effect: Effect) -> None:
         self.by: list[str | None] = []
@@ -241,13 +241,13 @@ class Asked:
 @pytest.mark.parametrize(("method", "target", "body", "effect"), EFFECTS)
 def test_requests_name_their_author(api: Api, method: str, target: str, body: object, effect: Effect) -> None:
     api.herder.put("c", {}, tasks=1)
-    asked = Asked(api, effect)
+    request = Asked(api, effect)
     code, text = api.request(method, target, None if body is None else json.dumps(body))
     assert code < 300, text
-    assert asked.by[-1] == f"{method} from testclient"
+    assert request.by[-1] == f"{method} from testclient"
 
 
-def test_the_author_of_a_refused_request_is_forgotten(api: Api) -> None:
+def test_the_author_of_a_refused_request_is_dropped(api: Api) -> None:
     api.herder.error = NotFound("Unknown connector c")
     assert api.request("PUT", "/connectors/c/pause")[0] == 404
     assert api.journal.authors.take(TargetSet(NAME, TargetState.PAUSED)) is None
@@ -257,22 +257,22 @@ def test_users_are_named_and_headers_are_not_believed() -> None:
     auth = BasicAuth({"alice": Password("wonder-land")})
     api = Api(Settings(advertised_url="http://worker:8083/", basic_auth=auth))
     api.herder.put("c", {})
-    asked = Asked(api, TargetSet(NAME, TargetState.PAUSED))
+    request = Asked(api, TargetSet(NAME, TargetState.PAUSED))
     login = base64.b64encode(b"alice:wonder-land").decode()
     api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}", X_Forwarded_For="1.2.3.4")
-    assert asked.by[-1] == "PUT by alice from testclient"
+    assert request.by[-1] == "PUT by alice from testclient"
     open_api = Api(SETTINGS)
     open_api.herder.put("c", {})
-    asked = Asked(open_api, TargetSet(NAME, TargetState.PAUSED))
+    request = Asked(open_api, TargetSet(NAME, TargetState.PAUSED))
     open_api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}")
-    assert asked.by[-1] == "PUT from testclient", "nobody checked this password"
+    assert request.by[-1] == "PUT from testclient", "nobody checked this password"
 
 
 def test_a_forwarded_request_has_its_author_on_both_workers(follower: Worker, leader: Worker) -> None:
     effect = TargetSet(NAME, TargetState.STOPPED)
     leader.api.herder.put("c", {})
     follow(follower, leader.url)
-    asked = Asked(leader.api, effect)
+    request = Asked(leader.api, effect)
     assert follower.ask("PUT", "/connectors/c/stop").status_code == 204
-    assert asked.by[-1] == "PUT from 127.0.0.1 (forwarded)"
+    assert request.by[-1] == "PUT from 127.0.0.1 (forwarded)"
     assert follower.api.journal.authors.take(effect) == "PUT from 127.0.0.1", "its record is read later"

@@ -69,7 +69,7 @@ def test_a_signed_request_is_carried_out(
 ) -> None:
     answer = send(api, endpoint, body, {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: "HmacSHA256"})
     assert (answer.status_code, answer.content) == (204, b"")
-    assert api.herder.asked == [message]
+    assert api.herder.requests == [message]
 
 
 @pytest.mark.parametrize("endpoint", [TASKS, FENCE])
@@ -109,7 +109,7 @@ def test_a_signature_is_checked_before_anything_is_looked_up(
     api.herder.error = NotFound("Connector x not found")
     body = BODY if endpoint is TASKS else b""
     assert refused(send(api, endpoint, body, headers)) == (code, message)
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 def test_rejects_a_signature_that_is_not_base64(api: Api) -> None:
@@ -142,10 +142,10 @@ def test_groups_of_older_protocols_do_not_sign(api: Api, protocol: GroupProtocol
     known(api, None)
     assert send(api, TASKS, BODY).status_code == 204
     assert send(api, FENCE).status_code == 204
-    assert api.herder.asked == [PUT_TASKS, FENCE_X]
+    assert api.herder.requests == [PUT_TASKS, FENCE_X]
 
 
-def test_before_the_group_is_known_requests_have_to_be_signed(api: Api) -> None:
+def test_requests_must_be_signed_before_the_first_join(api: Api) -> None:
     api.herder.publish(protocol=None)
     assert refused(send(api, TASKS, BODY)) == (400, MISSING)
     assert send(api, TASKS, BODY, signature_headers(KEY, BODY)).status_code == 204
@@ -154,7 +154,7 @@ def test_before_the_group_is_known_requests_have_to_be_signed(api: Api) -> None:
 @pytest.mark.parametrize(
     "sent", [None, "application/x-www-form-urlencoded", "text/plain", "application/json"]
 )
-def test_any_content_type_is_taken(api: Api, sent: str | None) -> None:
+def test_any_content_type_is_accepted(api: Api, sent: str | None) -> None:
     headers = signature_headers(KEY, BODY) | ({} if sent is None else {"Content-Type": sent})
     assert send(api, TASKS, BODY, headers).status_code == 204
     of_nothing = signature_headers(KEY, b"") | ({} if sent is None else {"Content-Type": sent})
@@ -177,17 +177,17 @@ def test_any_content_type_is_taken(api: Api, sent: str | None) -> None:
 )
 def test_a_signed_body_that_cannot_be_used_is_a_bad_request(api: Api, body: bytes, message: str) -> None:
     assert refused(send(api, TASKS, body, signature_headers(KEY, body))) == (400, message)
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 def test_values_of_task_configs_become_text(api: Api) -> None:
     body = b' [ {"i":1.50, "b":true, "n":null} , {} ] '
     assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
     configs = [{"i": "1.50", "b": "true", "n": None}, {}]
-    assert api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
+    assert api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
 
 
-def test_many_large_task_configs_are_taken(api: Api) -> None:
+def test_many_large_task_configs_are_accepted(api: Api) -> None:
     body = json.dumps([{"key": "v" * 10_000} for _ in range(500)]).encode()
     assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
 
@@ -225,13 +225,13 @@ def test_the_errors_of_the_herder_are_the_answer(api: Api, error: NotFound | Bad
 def test_standalone_worker_rejects_internal_requests(endpoint: tuple[str, str], message: str) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
     assert refused(send(api, endpoint, BODY)) == (400, message)
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 def test_names_arrive_decoded(api: Api) -> None:
     endpoint = ("POST", "/connectors/a%2Fb%20c/tasks")
     assert send(api, endpoint, BODY, signature_headers(KEY, BODY)).status_code == 204
-    assert api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("a/b c"), configs=[{"a": "b"}])]
+    assert api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("a/b c"), configs=[{"a": "b"}])]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_names_arrive_decoded(api: Api) -> None:
 def test_other_methods(api: Api, method: str, path: str, code: int, text: str) -> None:
     answer = api.client.request(method, path)
     assert (answer.status_code, answer.text) == (code, text)
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 def test_reading_tasks_is_unchanged(api: Api) -> None:
@@ -285,4 +285,4 @@ def test_so_a_second_worker_of_a_signing_group_refuses_it(follower: Worker, lead
     for each in (follower, leader):
         each.api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     assert follower.client.post(TASKS[1], content=BODY).status_code == 204
-    assert leader.api.herder.asked == [PUT_TASKS]
+    assert leader.api.herder.requests == [PUT_TASKS]

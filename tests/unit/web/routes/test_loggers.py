@@ -57,7 +57,7 @@ def test_a_level_is_set_on_this_worker(api: Api, query: str) -> None:
     assert api.request("PUT", f"{PATH}/kraal{query}", DEBUG) == (200, '["kraal","kraal.engine"]')
     assert api.request("GET", f"{PATH}/kraal.spark") == (200, '{"level":"DEBUG","last_modified":1700}')
     assert api.request("PUT", f"{PATH}/kraal{query}", '{"level": "debug"}') == (200, "[]")
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 def test_an_unknown_scope_is_this_worker_with_a_warning(api: Api, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,7 +71,7 @@ def test_an_unknown_scope_is_this_worker_with_a_warning(api: Api, caplog: pytest
 @pytest.mark.parametrize("scope", ["cluster", "Cluster"])
 def test_a_level_for_the_cluster_is_the_herder_s_business(api: Api, scope: str) -> None:
     assert api.request("PUT", f"{PATH}/kraal?scope={scope}", '{"level": "debug"}') == (204, "")
-    assert api.herder.asked == [SetLoggerLevel(namespace="kraal", level="debug")]
+    assert api.herder.requests == [SetLoggerLevel(namespace="kraal", level="debug")]
     assert api.request("GET", f"{PATH}/kraal") == (200, '{"level":"INFO","last_modified":null}')
 
 
@@ -109,7 +109,7 @@ def test_a_body_without_a_level_is_refused(
         f"{PATH}/kraal?scope={scope}", content=body, headers={"Content-Type": "application/json"}
     )
     assert (answer.status_code, answer.json()) == (status, {"error_code": status, "message": message})
-    assert api.herder.asked == []
+    assert api.herder.requests == []
     assert api.request("GET", f"{PATH}/kraal")[1] == '{"level":"INFO","last_modified":null}'
 
 
@@ -133,5 +133,5 @@ def test_a_name_has_an_end(api: Api) -> None:
         status, said = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
         assert (status, json.loads(said)["message"]) == (400, text)
     assert api.request("GET", PATH) == known
-    assert api.herder.asked == []
+    assert api.herder.requests == []
     assert api.request("PUT", f"{PATH}/{'a' * 1000}", DEBUG)[0] == 200

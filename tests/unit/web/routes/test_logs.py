@@ -82,7 +82,7 @@ class TestOfOneWorker:
         assert texts(told(api, "?task=0")) == ["info", "error"]
         assert texts(told(api, "?task=0&level=ERROR")) == ["error"]
 
-    def test_a_reader_goes_on_where_it_was(self, api: Api) -> None:
+    def test_a_reader_resumes_at_its_position(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=1)
         for number in range(10):
             say(api, str(number))
@@ -106,7 +106,7 @@ class TestOfOneWorker:
         assert len(text.encode()) < 300_000
         assert json.loads(text)["dropped"] > 1_900
 
-    def test_an_unknown_connector_has_none_and_a_deleted_one_may_have_some(self, api: Api) -> None:
+    def test_an_unknown_connector_is_404_and_a_deleted_one_may_have_lines(self, api: Api) -> None:
         assert api.request("GET", "/connectors/none/logs")[0] == 404
         say(api, "before its end")
         assert texts(told(api)) == ["before its end"]
@@ -175,7 +175,7 @@ class TestOfAGroup:
         [request] = stub.seen
         assert request.target == f"{PATH}?forward=false&limit=10&level=INFO"
 
-    def test_no_line_is_missed_whatever_the_clocks_say(self, follower: Worker, leader: Worker) -> None:
+    def test_lines_are_complete_despite_clock_skew(self, follower: Worker, leader: Worker) -> None:
         ours, theirs = (urlsplit(each.url).netloc for each in (follower, leader))
         for each in (follower, leader):
             in_group(each, {0: ours, 1: theirs})

@@ -58,7 +58,7 @@ def test_everybody_gets_the_text_format(client: TestClient, accept: str) -> None
 def test_scrape_sends_no_request_to_the_herder(api: Api, client: TestClient) -> None:
     api.herder.publish(live=False, ready=False)
     assert client.get("/metrics").status_code == 200, "also while the worker starts"
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 def test_every_scrape_is_recomputed(client: TestClient) -> None:
@@ -82,16 +82,16 @@ def test_metrics_endpoint_can_be_disabled(api: Api) -> None:
     assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
 
 
-def test_a_scrape_waits_for_the_numbers_that_it_asks_for(api: Api) -> None:
-    asked: list[Future[None]] = []
+def test_a_scrape_waits_for_requested_metrics(api: Api) -> None:
+    requests: list[Future[None]] = []
 
     def gather() -> list[Future[None]]:
-        asked.append(Future())
-        threading.Timer(0.01, asked[-1].set_result, [None]).start()
-        return asked[-1:]
+        requests.append(Future())
+        threading.Timer(0.01, requests[-1].set_result, [None]).start()
+        return requests[-1:]
 
     def numbers() -> Iterator[str]:
-        return iter([f"answered {sum(each.done() for each in asked)}\n"])
+        return iter([f"answered {sum(each.done() for each in requests)}\n"])
 
     client = client_of(api, numbers, gather)
     assert [client.get("/metrics").text for _ in range(2)] == ["answered 1\n", "answered 2\n"]
@@ -102,5 +102,5 @@ def test_a_scrape_does_not_wait_for_ever(api: Api, monkeypatch: pytest.MonkeyPat
     assert client_of(api, scrape, lambda: [Future()]).get("/metrics").text == "".join(TEXT)
 
 
-def test_a_scrape_that_has_nothing_to_wait_for_does_not_wait(api: Api) -> None:
+def test_a_scrape_without_pending_metrics_does_not_wait(api: Api) -> None:
     assert client_of(api, scrape, list).get("/metrics").text == "".join(TEXT)

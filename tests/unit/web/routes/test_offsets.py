@@ -32,7 +32,7 @@ def test_get_shows_partitions_and_offsets_in_the_order_of_the_contract(api: Api)
         '{"partition":{"file":"é"},"offset":{"position":1.5,"whole":null}}]}'
     )
     assert api.request("GET", PATH) == (200, shown)
-    assert api.herder.asked == [ShowOffsets(name=X)]
+    assert api.herder.requests == [ShowOffsets(name=X)]
 
 
 def test_lag_stands_beside_the_offsets_of_a_sink(api: Api) -> None:
@@ -43,7 +43,7 @@ def test_lag_stands_beside_the_offsets_of_a_sink(api: Api) -> None:
         '{"partition":{"kafka_topic":"t","kafka_partition":1},"offset":{"kafka_offset":5},"lag":null}]}'
     )
     assert api.request("GET", f"{PATH}?expand=age&expand=lag") == (200, shown)
-    assert api.herder.asked == [ShowLags(name=X)]
+    assert api.herder.requests == [ShowLags(name=X)]
 
 
 def test_a_source_has_no_lag(api: Api) -> None:
@@ -65,7 +65,7 @@ def test_get_404_connector_x_not_found(api: Api) -> None:
 @pytest.mark.parametrize("body", ["{}", '{"offsets":null}', '{"offsets":[]}'])
 def test_patch_with_missing_or_empty_offsets_is_400_on_the_receiving_worker(api: Api, body: str) -> None:
     assert api.request("PATCH", PATH, body) == error(400, NEEDED)
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
 def test_patch_and_delete_answer_with_a_message(api: Api) -> None:
@@ -75,7 +75,7 @@ def test_patch_and_delete_answer_with_a_message(api: Api) -> None:
     assert api.request("PATCH", PATH, body) == (200, '{"message":"altered"}')
     assert api.request("DELETE", PATH) == (200, '{"message":"reset"}')
     partition: dict[str, Any] = {"a": 1, "b": [1.5, {"c": "10"}]}
-    assert api.herder.asked == [
+    assert api.herder.requests == [
         AlterOffsets(name=X, offsets=[(partition, None), (None, {"p": 20.0, "q": True})]),
         ResetOffsets(name=X),
     ]
@@ -122,12 +122,12 @@ def test_patch_and_delete_answer_with_a_message(api: Api) -> None:
         ),
     ],
 )
-def test_a_body_that_cannot_be_read_is_400_and_says_where(api: Api, body: str, text: str) -> None:
+def test_an_unparsable_body_is_400_with_its_position(api: Api, body: str, text: str) -> None:
     assert api.request("PATCH", PATH, body, Content_Type="application/json") == error(400, text)
-    assert api.herder.asked == []
+    assert api.herder.requests == []
 
 
-def test_rebalance_pending_is_409_and_says_when_to_come_back(api: Api) -> None:
+def test_rebalance_pending_is_409_with_retry_after(api: Api) -> None:
     api.herder.error = Momentary("momentarily")
     for method, body in (("PATCH", '{"offsets":[{"partition":{},"offset":null}]}'), ("DELETE", None)):
         answer = api.client.request(
@@ -143,10 +143,10 @@ def test_leader_only_patch_and_delete_are_forwarded_with_their_bodies_and_get_is
     body = '{"offsets": [{"partition": {"a": 1}, "offset": {"p": 12345678901234567890}}]}'
     assert follower.ask("PATCH", PATH, body).json() == {"message": "altered"}
     assert follower.ask("DELETE", PATH).json() == {"message": "reset"}
-    assert leader.api.herder.asked == [
+    assert leader.api.herder.requests == [
         AlterOffsets(name=X, offsets=[({"a": 1}, {"p": 12345678901234567890})]),
         ResetOffsets(name=X),
     ]
     follower.api.herder.error = None
     assert follower.ask("GET", PATH).json() == {"offsets": []}
-    assert len(leader.api.herder.asked) == 2
+    assert len(leader.api.herder.requests) == 2

@@ -43,7 +43,7 @@ def meter_of(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
     return meter
 
 
-def asked(api: Api, path: str, schema: str) -> Any:
+def get_valid(api: Api, path: str, schema: str) -> Any:
     """Return an answer that no other request has had; with the fields of its schema."""
     code, text = api.request("GET", path, Authorization=str(next(callers)))
     assert code == 200, text
@@ -54,10 +54,10 @@ def asked(api: Api, path: str, schema: str) -> Any:
 
 
 def of_status(api: Api, query: str = "?expand=progress") -> Any:
-    return asked(api, STATUS + query, "ConnectorStateInfo")["progress"]
+    return get_valid(api, STATUS + query, "ConnectorStateInfo")["progress"]
 
 
-def test_the_numbers_of_a_source(api: Api) -> None:
+def test_the_progress_of_a_source(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter = meter_of(api, T0)
     errors = ErrorCounts(errors=4, skipped=3, logged=2, dead_letters=1, failures=9)
@@ -98,7 +98,7 @@ def test_a_running_sink_has_a_backlog(api: Api) -> None:
     assert of_status(api)["tasks"][0]["backlog_records"] is None, "it does not read"
 
 
-def test_java_tasks_have_the_numbers_of_their_jvm(api: Api) -> None:
+def test_java_tasks_have_the_metrics_of_their_jvm(api: Api) -> None:
     api.herder.put("c", {}, tasks=2)
     for task in (T0, T1):
         meter_of(api, task).batch(records=5, duration_s=60, poll_s=0, continuous=True)
@@ -116,7 +116,7 @@ def test_java_tasks_have_the_numbers_of_their_jvm(api: Api) -> None:
     assert unknown["errors"] == dict.fromkeys(("failed", "skipped", "logged", "dead_lettered"))
     assert [known[name] for name in numbers] == [2.35, 90, 91, 3.5, None, None]
     assert known["errors"]["skipped"] == 1
-    assert api.java.asked == 1
+    assert api.java.requests == 1
 
 
 def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
@@ -124,7 +124,7 @@ def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
     api.herder.put("d", {})
     meter_of(api, T0).batch(records=5, duration_s=0, poll_s=0)
     plain = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
-    alone = asked(api, f"{LIST}?expand=progress", "ExpandedConnector")
+    alone = get_valid(api, f"{LIST}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
     assert alone["c"]["progress"]["tasks"][0]["records_total"] == 5
     nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NO_SAMPLES, "silent": []}
@@ -149,13 +149,13 @@ def test_without_it_the_answers_are_connects(api: Api, query: str) -> None:
 def test_a_status_has_it_next_to_supervision(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter_of(api, T0)
-    body = asked(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
+    body = get_valid(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
     plain = json.loads(api.request("GET", STATUS)[1])
     assert list(body) == [*plain, "supervision", "progress"]
     assert {name: body[name] for name in plain} == plain
 
 
-def test_answers_are_not_kept(api: Api) -> None:
+def test_answers_are_not_cached(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter = meter_of(api, T0)
     assert of_status(api)["tasks"][0]["records_total"] == 0
@@ -192,13 +192,13 @@ def test_the_series_of_a_connector(api: Api) -> None:
         "worker_ids": ["worker:8083"],
         "silent": [],
     }  # fmt: skip
-    assert asked(api, SERIES, "ConnectorSeries") == whole
-    later = asked(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
+    assert get_valid(api, SERIES, "ConnectorSeries") == whole
+    later = get_valid(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
     assert (later["start_ms"], later["tasks"][0]["backlog_records"]) == (1_700_000_005_000, [2])
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1" * 16, "%C2%B2"])
-def test_a_time_that_is_no_whole_number_is_refused(api: Api, text: str) -> None:
+def test_a_time_that_is_not_an_integer_is_refused(api: Api, text: str) -> None:
     api.herder.put("c", {})
     code, body = api.request("GET", f"{SERIES}?since_ms={text}")
     assert code == 400
@@ -240,7 +240,7 @@ def sample(*workers: Worker) -> None:
         one.api.series.sample()
 
 
-def test_all_workers_of_a_connector_are_asked(
+def test_all_workers_of_a_connector_are_queried(
     follower: Worker, leader: Worker, peer: tuple[str, Stranger]
 ) -> None:
     url, stub = peer
@@ -262,9 +262,7 @@ def test_all_workers_of_a_connector_are_asked(
     ]
 
 
-def test_a_worker_that_is_asked_by_another_tells_of_its_own_tasks_alone(
-    follower: Worker, leader: Worker
-) -> None:
+def test_a_forwarded_request_returns_local_tasks_only(follower: Worker, leader: Worker) -> None:
     in_group({0: follower, 1: leader})
     leader.api.herder.put("d", {})
     own = ask(leader, f"{LIST}?forward=false&expand=progress")
@@ -354,7 +352,7 @@ def test_a_worker_that_answers_oddly_is_silent(
 @pytest.mark.parametrize(
     "task", [b"7", b'{"id":1}', b'{"id":1,"records_per_second":[%s]}' % b",".join([b"1"] * 121)]
 )
-def test_parts_of_a_series_that_are_odd_are_left_out(
+def test_malformed_parts_of_a_series_are_skipped(
     follower: Worker, peer: tuple[str, Stranger], task: bytes
 ) -> None:
     url, stub = peer
@@ -365,9 +363,7 @@ def test_parts_of_a_series_that_are_odd_are_left_out(
     assert ([each["id"] for each in told["tasks"]], told["silent"]) == ([0], [])
 
 
-def test_samples_of_a_clock_that_is_far_away_are_left_out(
-    follower: Worker, peer: tuple[str, Stranger]
-) -> None:
+def test_samples_of_a_skewed_clock_are_skipped(follower: Worker, peer: tuple[str, Stranger]) -> None:
     url, stub = peer
     columns = b",".join(b'"%s":[1]' % name for name in (b"records_per_second", b"poll_ms", b"write_ms"))
     task = b'{"id":1,%s,"commit_ms":[1],"backlog_records":[1]}' % columns

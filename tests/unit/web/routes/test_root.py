@@ -50,7 +50,7 @@ def test_health_asks_the_herder(api: Api) -> None:
         200,
         '{"status":"healthy","message":"Worker has completed startup and is ready to handle requests."}',
     )
-    assert api.herder.asked == [messages.Ping()]
+    assert api.herder.requests == [messages.Ping()]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_worker_that_waits_for_an_administrator_answers_with_the_reason() -> Non
         assert (answer.status_code, answer.json()["message"]) == (503, problems[0])
         assert answer.headers["Retry-After"] == "10"
     assert api.client.get("/").status_code == 200
-    assert api.herder.asked == []
+    assert api.herder.requests == []
     problems[0] = None
     assert api.client.get("/connectors").status_code == 200
 
@@ -135,7 +135,7 @@ def test_health_of_a_herder_that_refuses_is_an_error(api: Api) -> None:
         (IDLE, f"Request timed out. {IDLE_TEXT}"),
     ],
 )
-def test_a_request_that_times_out_says_what_the_worker_does(stage: Stage | None, message: str) -> None:
+def test_a_timeout_reports_the_current_stage(stage: Stage | None, message: str) -> None:
     api = Api(SOON)
     api.herder.silent = True
     api.herder.publish(stage=stage)
@@ -221,12 +221,12 @@ async def test_a_server_without_raw_paths_is_served_too(api: Api) -> None:
     assert sent[0]["status"] == 200
 
 
-def test_a_worker_that_has_not_read_its_config_yet_does_not_say_that_it_has_no_connectors(api: Api) -> None:
+def test_a_starting_worker_does_not_list_connectors(api: Api) -> None:
     api.herder.put("c", {})
     known = api.published.latest
     api.published.publish(Snapshot(worker_id=known.worker_id))
     api.herder.on_await = lambda: api.published.publish(known)
     assert api.request("GET", "/")[0] == 200
-    assert api.herder.asked == []
+    assert api.herder.requests == []
     assert api.request("GET", "/connectors") == (200, '["c"]')
-    assert api.herder.asked == [messages.AwaitLive()]
+    assert api.herder.requests == [messages.AwaitLive()]

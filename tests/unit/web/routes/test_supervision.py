@@ -90,7 +90,7 @@ def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None
     }  # fmt: skip
 
 
-def test_given_up_instance_reports_the_reason(api: Api) -> None:
+def test_abandoned_restarts_report_the_reason(api: Api) -> None:
     running(api)
     api.herder.publish(
         watched={T0: Watched(life=Incarnation(1), config_version=1, given_up=GivenUp.TOO_OFTEN)}

@@ -124,8 +124,8 @@ class Browser:
 
     def post(self, path: str, *fields: tuple[str, str]) -> Shown:
         """POST a form, and follow the redirect."""
-        found = self.send(path, list(fields))
-        return self.get(found.location) if found.location else found
+        page = self.send(path, list(fields))
+        return self.get(page.location) if page.location else page
 
     def submit(self, form: Form, *more: tuple[str, str], **values: str) -> Shown:
         """Fill and send a form of a page, and follow the redirect."""

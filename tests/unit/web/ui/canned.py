@@ -29,7 +29,7 @@ class CannedSource(Source):
 
     answers: dict[str, Any]
     supported: Features = EVERYTHING
-    asked: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
+    requests: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
     """Method, path, query and body of each request."""
 
     @override
@@ -37,7 +37,7 @@ class CannedSource(Source):
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> Answer:
         path = "/" + "/".join(segments)
-        self.asked.append((method, path, dict(query), body))
+        self.requests.append((method, path, dict(query), body))
         answer = self.answers.get(path if method == "GET" else f"{method} {path}")
         if isinstance(answer, Exception):
             raise answer
@@ -57,9 +57,9 @@ class CannedSource(Source):
     async def close(self) -> None:
         pass
 
-    def query_of(self, path: str) -> dict[str, str]:
+    def expand_query(self, path: str) -> dict[str, str]:
         """Return the query of the latest request for a path."""
-        return next(query for _, asked, query, _ in reversed(self.asked) if asked == path)
+        return next(query for _, requested, query, _ in reversed(self.requests) if requested == path)
 
 
 def browser(source: Source, **options: Any) -> WebClient:

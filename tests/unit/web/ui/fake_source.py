@@ -32,8 +32,8 @@ class FakeSource(Source):
         self, answers: Mapping[str, Any] | None = None, features: Features | Exception = _NO_FEATURES
     ) -> None:
         self.answers: dict[str, Any] = dict(answers or {})
-        self.known = features
-        self.asked: list[tuple[str, str]] = []
+        self.reported_features = features
+        self.requests: list[tuple[str, str]] = []
         self.sent: list[object] = []
         self.callers: list[Caller] = []
         self.feed: asyncio.Queue[Change | Exception] = asyncio.Queue()
@@ -47,7 +47,7 @@ class FakeSource(Source):
         path = "/" + "/".join(segments)
         expand = "&".join(f"{key}={value}" for key, value in query)
         full = f"{path}?{expand}" if expand else path
-        self.asked.append((method, full))
+        self.requests.append((method, full))
         self.sent.append(body)
         self.callers.append(caller)
         await asyncio.sleep(0)
@@ -63,16 +63,16 @@ class FakeSource(Source):
         self.streams += 1
         yield Change(ChangeEvent.CONNECTED)
         while True:
-            found = await self.feed.get()
-            if isinstance(found, Exception):
-                raise found
-            yield found
+            change = await self.feed.get()
+            if isinstance(change, Exception):
+                raise change
+            yield change
 
     @override
     async def features(self, caller: Caller) -> Features:
-        if isinstance(self.known, Exception):
-            raise self.known
-        return self.known
+        if isinstance(self.reported_features, Exception):
+            raise self.reported_features
+        return self.reported_features
 
     @override
     async def close(self) -> None:

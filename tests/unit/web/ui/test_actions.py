@@ -34,7 +34,7 @@ def browser(worker: FakeConnect) -> Browser:
 
 
 @pytest.mark.parametrize(
-    ("action", "request_sent", "told"),
+    ("action", "request_sent", "result"),
     [
         ("pause", "PUT /connectors/orders/pause", "will pause (answered 202)"),
         ("stop", "PUT /connectors/orders/stop", "will stop (answered 204)"),
@@ -55,20 +55,20 @@ def browser(worker: FakeConnect) -> Browser:
         ),
     ],
 )
-def test_an_action_is_asked_then_done_then_told(
-    browser: Browser, action: str, request_sent: str, told: str
+def test_an_action_is_confirmed_then_sent_then_reported(
+    browser: Browser, action: str, request_sent: str, result: str
 ) -> None:
     page = browser.get("/ui/connectors/orders")
     assert f"/ui/confirm?action={action}&amp;name=orders" in page.text
     question = browser.get(f"/ui/confirm?action={action}&name=orders")
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
     after = browser.submit(question.form(action="/ui/actions"))
-    assert [f"{method} {path}" for method, path, _ in browser.worker.asked] == [request_sent]
-    assert told in after.plain
+    assert [f"{method} {path}" for method, path, _ in browser.worker.requests] == [request_sent]
+    assert result in after.plain
     assert after.status == 200
 
 
-def test_a_question_says_what_it_does_and_how_to_do_it_by_curl(browser: Browser) -> None:
+def test_a_confirmation_shows_its_effects_and_the_curl_command(browser: Browser) -> None:
     question = browser.get("/ui/confirm?action=stop&name=orders")
     assert "Stop orders? Its 2 tasks end; its config and offsets stay." in question.plain
     assert "curl -sS -X PUT http://testserver/connectors/orders/stop" in question.plain
@@ -93,7 +93,7 @@ def test_a_task_is_restarted(browser: Browser) -> None:
     question = browser.get("/ui/confirm?action=restart-task&name=orders&task=1")
     assert "Restart task 1 of orders?" in question.plain
     after = browser.submit(question.form(action="/ui/actions"))
-    assert browser.worker.asked == [("POST", "/connectors/orders/tasks/1/restart", None)]
+    assert browser.worker.requests == [("POST", "/connectors/orders/tasks/1/restart", None)]
     assert "orders, task 1: restarted" in after.plain
 
 
@@ -101,11 +101,11 @@ def test_resume_needs_no_confirmation(browser: Browser) -> None:
     browser.worker.connectors["orders"].state = "PAUSED"
     form = browser.get("/ui/connectors/orders").form(action="/ui/actions")
     after = browser.submit(form)
-    assert browser.worker.asked == [("PUT", "/connectors/orders/resume", None)]
+    assert browser.worker.requests == [("PUT", "/connectors/orders/resume", None)]
     assert "will resume" in after.plain
 
 
-def test_several_connectors_are_changed_and_each_result_is_told(browser: Browser) -> None:
+def test_a_bulk_action_reports_each_result(browser: Browser) -> None:
     page = browser.get("/ui/connectors?state=running&sort=name")
     assert 'name="name" value="lines"' in page.text
     question = browser.get("/ui/confirm?action=stop&name=orders&name=lines&back=state%3Drunning%26evil%3Dx")
@@ -131,7 +131,7 @@ def test_many_are_deleted_only_when_their_number_is_typed(browser: Browser) -> N
     refused = browser.post(form.action, *form.fields)
     assert refused.status == 400
     assert "type the number of connectors, 12" in refused.plain
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
     typed = [(key, " 12 " if key == "typed" else value) for key, value in form.fields]
     assert "Delete: 12 done" in browser.post(form.action, *typed).plain
 
@@ -174,7 +174,7 @@ def test_an_action_on_all_that_match_names_them_and_is_for_all_pages(many: Brows
     assert "Stop: 60 done" in many.get(sent.location).plain
 
 
-def test_without_a_filter_the_question_says_that_it_is_for_the_whole_cluster(many: Browser) -> None:
+def test_a_confirmation_without_a_filter_names_the_cluster(many: Browser) -> None:
     question = all_question(many, "pause", "state=")
     assert "Pause 62 connectors" in question.plain
     assert "These are all connectors of the cluster." in question.plain
@@ -189,22 +189,22 @@ def test_an_action_on_all_that_match_is_refused_when_one_of_them_matches_no_long
     assert refused.status == 409
     assert "Nothing was done: 2 connectors no longer match (copy-07 and copy-08)." in refused.plain
     assert "Delete 59 connectors" in refused.plain
-    assert many.worker.asked == []
+    assert many.worker.requests == []
     again = refused.form(action="/ui/actions")
     done = many.post(again.action, *[(key, "59" if key == "typed" else value) for key, value in again.fields])
     assert "Delete: 59 done" in done.plain
     assert list(many.worker.connectors) == ["orders", "copy-07"]
 
 
-def test_an_action_on_all_that_match_is_refused_when_none_matches_any_more(many: Browser) -> None:
+def test_a_bulk_action_without_matches_is_refused(many: Browser) -> None:
     form = all_question(many, "stop", "q=copy-07").form(action="/ui/actions")
     del many.worker.connectors["copy-07"]
     refused = many.send("/ui/actions", form.fields)
     assert (refused.status, "1 connector no longer matches (copy-07)." in refused.plain) == (409, True)
-    assert many.worker.asked == []
+    assert many.worker.requests == []
 
 
-def test_a_connector_that_matches_only_since_the_question_is_left_alone(many: Browser) -> None:
+def test_a_connector_that_matches_only_after_the_confirmation_is_skipped(many: Browser) -> None:
     form = all_question(many, "stop", "q=copy-").form(action="/ui/actions")
     many.worker.connectors["copy-99"] = Connector(config={"connector.class": "org.example.FileSource"})
     assert "Stop: 60 done" in many.post(form.action, *form.fields).plain
@@ -212,18 +212,18 @@ def test_a_connector_that_matches_only_since_the_question_is_left_alone(many: Br
 
 
 @pytest.mark.parametrize(
-    ("query", "said", "when_posted"),
+    ("query", "error", "when_posted"),
     [
         ("status=failed", "The list has no filter 'status'", 400),
         ("q=nobody-is-called-so", "No connector matches.", 409),
     ],
 )
-def test_odd_filters_are_refused(many: Browser, query: str, said: str, when_posted: int) -> None:
+def test_odd_filters_are_refused(many: Browser, query: str, error: str, when_posted: int) -> None:
     question = all_question(many, "stop", query)
-    assert (question.status, said in question.plain) == (400, True)
+    assert (question.status, error in question.plain) == (400, True)
     posted = many.send("/ui/actions", [("action", "stop"), ("name", "copy-00"), ("matching", query)])
     assert posted.status == when_posted
-    assert many.worker.asked == []
+    assert many.worker.requests == []
 
 
 def test_more_than_a_thousand_are_refused(browser: Browser) -> None:
@@ -242,7 +242,7 @@ def test_more_than_a_thousand_are_refused(browser: Browser) -> None:
 def test_a_rebalance_is_waited_for(browser: Browser) -> None:
     browser.worker.problems = [Problem(409, REBALANCE, "0"), Problem(409, REBALANCE, "0")]
     after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
-    assert len(browser.worker.asked) == 3
+    assert len(browser.worker.requests) == 3
     assert "will stop" in after.plain
 
 
@@ -250,7 +250,7 @@ def test_long_rebalance_is_reported(browser: Browser, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sending.Sender.__init__, "__kwdefaults__", {"timeout_s": 0.2})
     browser.worker.problems = [Problem(409, REBALANCE, "0")] * 9
     after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
-    assert len(browser.worker.asked) < 9
+    assert len(browser.worker.requests) < 9
     assert "refused with 409: Cannot complete request momentarily" in after.plain
     assert "The cluster was still rebalancing after 0.2 s, and nothing was changed. Try again." in after.plain
 
@@ -258,16 +258,16 @@ def test_long_rebalance_is_reported(browser: Browser, monkeypatch: pytest.Monkey
 def test_other_conflicts_are_reported_at_once(browser: Browser) -> None:
     browser.worker.problems = [Problem(409, "Connector orders already exists")]
     assert "already exists" in browser.post("/ui/actions", ("action", "stop"), ("name", "orders")).plain
-    assert len(browser.worker.asked) == 1
+    assert len(browser.worker.requests) == 1
 
 
 def test_a_result_is_shown_only_to_who_has_its_address(browser: Browser) -> None:
-    assert "no longer known" in browser.get("/ui/connectors?result=made-up").plain
+    assert "no longer available" in browser.get("/ui/connectors?result=made-up").plain
     assert "data-result" not in browser.get("/ui/connectors").text
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "said"),
+    ("fields", "status", "error"),
     [
         ([("action", "stop")], 400, "Select at least one connector."),
         ([("action", "explode"), ("name", "orders")], 400, "There is no action 'explode'"),
@@ -275,12 +275,12 @@ def test_a_result_is_shown_only_to_who_has_its_address(browser: Browser) -> None
         ([("name", "orders")], 400, "There is no action ''"),
     ],
 )
-def test_odd_forms_are_refused_and_nothing_is_sent(
-    browser: Browser, fields: Any, status: int, said: str
+def test_malformed_forms_are_refused_without_a_request(
+    browser: Browser, fields: Any, status: int, error: str
 ) -> None:
     answer = browser.post("/ui/actions", *fields)
-    assert (answer.status, said in answer.plain) == (status, True)
-    assert browser.worker.asked == []
+    assert (answer.status, error in answer.plain) == (status, True)
+    assert browser.worker.requests == []
 
 
 def test_unknown_connector_is_reported(browser: Browser) -> None:
@@ -311,14 +311,14 @@ def test_a_read_only_dashboard_has_no_actions_and_refuses_them(worker: FakeConne
     assert browser.send("/ui/actions", [("action", "stop"), ("name", "orders")]).status == 403
     sent = browser.send("/ui/actions", [("action", "stop"), ("name", "orders"), ("matching", "state=")])
     assert sent.status == 403
-    assert worker.asked == []
+    assert worker.requests == []
 
 
 def test_another_site_cannot_act(browser: Browser) -> None:
     headers = {"Origin": "http://evil.example", "Content-Type": "application/x-www-form-urlencoded"}
     answer = browser.client.post("/ui/actions", content="action=delete&name=orders", headers=headers)
     assert answer.status_code == 403
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
 
 
 @pytest.mark.parametrize(

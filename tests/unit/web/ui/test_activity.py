@@ -23,12 +23,12 @@ def test_each_tab_leads_to_the_connector_s_yaml(tab: str) -> None:
 # -- time lines ----------------------------------------------------------------------------------------------------
 
 
-def test_a_task_tells_at_a_glance_why_it_does_not_run() -> None:
+def test_a_task_page_starts_with_the_reason() -> None:
     text = plain(get(f"{URL}/tasks/0"))
     assert "Failed since 1970-01-01 00:00:03 UTC IOError: disk is full A restart runs it again" in text
 
 
-def test_a_task_tells_its_states_who_asked_and_what_became_of_restarts() -> None:
+def test_a_task_page_lists_states_authors_and_restarts() -> None:
     page = get(f"{URL}/tasks/0")
     text = plain(page)
     assert "restarted POST from IOError" in text
@@ -54,7 +54,7 @@ def test_the_history_has_all_instances_or_one() -> None:
     assert get(f"{URL}/history?task=%3Cb%3E").count("<tr data-row") == 5
 
 
-def test_a_waiting_task_tells_what_it_waits_for() -> None:
+def test_a_waiting_task_has_its_reason() -> None:
     source = CannedSource(answers())
     source.answers[f"{PATH}/status"]["tasks"][0] = {"id": 0, "state": "UNASSIGNED", "worker_id": ""}
     waits = {"connector": NAME, "task": 0, "state": "UNASSIGNED", "reason": "no worker has its plugin"}
@@ -62,7 +62,7 @@ def test_a_waiting_task_tells_what_it_waits_for() -> None:
     assert "no worker has its plugin" in plain(get(f"{URL}/tasks/0", source))
 
 
-def test_a_trace_that_only_repeats_the_cause_is_left_out() -> None:
+def test_a_trace_that_repeats_the_cause_is_omitted() -> None:
     source = CannedSource(answers())
     waits = {"id": 0, "state": "UNASSIGNED", "worker_id": "w:1", "trace": "Spark is starting"}
     source.answers[f"{PATH}/status"]["tasks"][0] = waits
@@ -76,7 +76,7 @@ def test_a_trace_that_only_repeats_the_cause_is_left_out() -> None:
     assert get(f"{URL}/history").count("<summary>Trace") == 1, "others are shown"
 
 
-def test_a_task_of_the_past_is_shown_and_one_that_never_was_is_not_found() -> None:
+def test_a_removed_task_has_a_page_and_an_unknown_task_is_404() -> None:
     source = CannedSource(answers())
     source.answers[f"{PATH}/status"]["tasks"] = []
     source.answers[f"{PATH}/history"]["states"].insert(0, state(9_000, "REMOVED", "no longer configured"))
@@ -91,16 +91,16 @@ def test_a_java_workers_task_has_its_present_state_only() -> None:
     source = CannedSource(answers(), supported=JAVA)
     text = plain(get(f"{URL}/tasks/0", source))
     assert "Failed IOError: disk is full" in text
-    assert "This worker tells the present state only." in text
-    assert not [path for _, path, _, _ in source.asked if path.endswith("/history")]
+    assert "This worker reports only the current state." in text
+    assert not [path for _, path, _, _ in source.requests if path.endswith("/history")]
 
 
 def test_a_tasks_config_has_its_own_keys_first_and_no_secrets() -> None:
     source = CannedSource(answers())
     source.answers[f"{PATH}/config"] = {"connector.class": "org.acme.Sink", "pin": "geheim", "url": "u"}
     source.answers["/connector-plugins/org.acme.Sink/config"] = [{"name": "pin", "type": "PASSWORD"}]
-    own = {"url": "u", "pin": "geheim", "table": "orders?pin=geheim"}
-    source.answers[f"{PATH}/tasks"] = [{"id": {"connector": NAME, "task": 0}, "config": own}]
+    config = {"url": "u", "pin": "geheim", "table": "orders?pin=geheim"}
+    source.answers[f"{PATH}/tasks"] = [{"id": {"connector": NAME, "task": 0}, "config": config}]
     page = get(f"{URL}/tasks/0/config", source)
     assert "geheim" not in page
     assert "table of the task orders?pin=[hidden] pin [hidden] url u" in plain(page)
@@ -122,8 +122,8 @@ def test_unsupported_views_have_no_tab_and_no_shortcut() -> None:
     "part", [f"{URL}/tasks/0?part=task", f"{URL}/history?part=history", f"{URL}/logs?part=lines"]
 )
 def test_a_part_is_the_page_without_its_frame(part: str) -> None:
-    found = get(part)
-    assert "<html" not in found
+    answer = get(part)
+    assert "<html" not in answer
     assert f'hx-get="{part}"' in get(part.partition("?")[0])
 
 
@@ -135,7 +135,7 @@ def test_tasks_of_the_overview_lead_to_their_lives() -> None:
 # -- charts --------------------------------------------------------------------------------------------------------
 
 
-def test_charts_are_lines_and_numbers_without_scripts_and_carry_the_values_for_them() -> None:
+def test_charts_are_drawn_without_scripts_and_embed_their_values() -> None:
     page = get(f"{URL}/charts")
     assert plain(page).count("Now Mean Highest") == 3
     assert "Task 0 2 1.5 2" in plain(page)
@@ -148,18 +148,18 @@ def test_charts_are_lines_and_numbers_without_scripts_and_carry_the_values_for_t
     }
 
 
-def test_charts_of_one_task_and_of_none() -> None:
+def test_charts_of_one_task_and_of_an_unknown_task() -> None:
     assert "Task 0" in get(f"{URL}/charts?task=0")
-    assert "There are no numbers yet" in get(f"{URL}/charts?task=7")
+    assert "There are no metrics yet" in get(f"{URL}/charts?task=7")
 
 
 # -- logs ----------------------------------------------------------------------------------------------------------
 
 
-def test_lines_are_asked_for_by_level_and_task() -> None:
+def test_lines_are_filtered_by_level_and_task() -> None:
     source = CannedSource(answers())
     page = get(f"{URL}/logs?level=warn&task=0&q=disk", source)
-    assert source.query_of(f"{PATH}/logs") == {"limit": "500", "level": "WARN", "task": "0"}
+    assert source.expand_query(f"{PATH}/logs") == {"limit": "500", "level": "WARN", "task": "0"}
     assert '<option value="WARN" selected>' in page
     assert "IOError: disk is full" in plain(page)
     assert "17 older lines are no longer kept." in plain(page)
@@ -174,7 +174,7 @@ def test_a_level_is_set_for_a_worker_or_the_cluster() -> None:
         f"{URL}/logs/level", content="logger=org.acme&level=DEBUG&scope=cluster", headers=FORM
     )
     assert answer.status_code == 303
-    assert source.asked[-1] == ("PUT", "/admin/loggers/org.acme", {"scope": "cluster"}, {"level": "DEBUG"})
+    assert source.requests[-1] == ("PUT", "/admin/loggers/org.acme", {"scope": "cluster"}, {"level": "DEBUG"})
     assert "will log at DEBUG on all workers" in plain(client.get(answer.headers["location"]).text)
 
 
@@ -182,7 +182,7 @@ def test_a_level_that_does_not_exist_is_not_sent() -> None:
     source = CannedSource(answers())
     body = "logger=org.acme&level=LOUD&scope=worker"
     assert browser(source).post(f"{URL}/logs/level", content=body, headers=FORM).status_code == 400
-    assert source.asked == []
+    assert source.requests == []
 
 
 def test_levels_of_a_plugin_by_its_alias_can_be_set_before_it_has_written_a_line() -> None:
@@ -197,7 +197,7 @@ def test_levels_of_a_plugin_by_its_alias_can_be_set_before_it_has_written_a_line
     assert "Levels of the loggers" not in get(f"{URL}/logs", source)
 
 
-def test_lines_are_shown_where_levels_are_not_told() -> None:
+def test_lines_are_shown_without_log_levels() -> None:
     source = CannedSource(answers())
     source.answers["/admin/loggers"] = Refused(404, "HTTP 404 Not Found")
     page = get(f"{URL}/logs", source)
@@ -222,32 +222,32 @@ def test_topics_that_are_not_tracked_leave_those_of_the_config() -> None:
     source = CannedSource(answers())
     source.answers[f"{PATH}/topics"] = Refused(403, "Topic tracking is disabled.")
     text = plain(get(f"{URL}/topics", source))
-    assert "The topics that were used are not known: Topic tracking is disabled." in text
+    assert "The active topics are unknown: Topic tracking is disabled." in text
     assert "topics to read" in text
     assert "Forget" not in text
 
 
-def test_used_topics_are_forgotten_after_a_question() -> None:
+def test_active_topics_are_reset_after_a_confirmation() -> None:
     source = CannedSource(answers())
     client = browser(source)
     assert f"Forget the 1 topic that {NAME} has used?" in plain(client.get(f"{URL}/topics/reset").text)
     answer = client.post(f"{URL}/topics/reset", content="", headers=FORM)
-    assert source.asked[-1][:2] == ("PUT", f"{PATH}/topics/reset")
+    assert source.requests[-1][:2] == ("PUT", f"{PATH}/topics/reset")
     assert "the list of used topics was emptied" in client.get(answer.headers["location"]).text
 
 
 # -- dead letters --------------------------------------------------------------------------------------------------
 
 
-def test_a_dead_letter_tells_where_it_came_from_and_what_failed() -> None:
+def test_a_dead_letter_has_its_origin_and_failure() -> None:
     text = plain(get(f"{URL}/letters"))
     assert "Not yet replayed 17" in text
     assert "IOError: disk is full-0@9" in text
     assert "/w== base64, because it is not UTF-8 text" in text
-    assert "Why it failed is not known: errors.deadletterqueue.context.headers.enable was false." in text
+    assert "The cause is unknown: errors.deadletterqueue.context.headers.enable was false." in text
 
 
-def test_a_connector_without_dead_letters_says_why() -> None:
+def test_a_connector_without_dead_letters_has_the_reason() -> None:
     source = CannedSource(answers())
     source.answers[f"{PATH}/dead-letters"] = Refused(
         404, "Connector orders-sink has no dead letter queue topic"
@@ -257,29 +257,29 @@ def test_a_connector_without_dead_letters_says_why() -> None:
     assert "Replay at most" not in text
 
 
-def test_a_replay_asks_with_the_numbers_of_a_dry_run_and_writes_no_more_than_it_named() -> None:
+def test_a_replay_confirms_a_dry_run_and_writes_at_most_its_letters() -> None:
     source = CannedSource(answers())
     client = browser(source)
     page = client.get(f"{URL}/letters/replay?name={NAME}&limit=100")
-    assert source.asked[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, {"limit": 100, "dry_run": True})
+    assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, {"limit": 100, "dry_run": True})
     assert f"Replay 15 dead letters of {NAME}?" in plain(page.text)
     assert "clicks (3) and orders (12)" in plain(page.text)
     assert '<input type="hidden" name="limit" value="15">' in page.text
     assert '<input type="hidden" name="from" value="0:17 3:5">' in page.text
     answer = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM)
     shown = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
-    assert source.asked[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, shown)
+    assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, shown)
     assert "15 records written to clicks (3) and orders (12)" in plain(
         client.get(answer.headers["location"]).text
     )
 
 
-def test_a_replay_that_may_have_happened_says_so() -> None:
+def test_a_replay_with_unknown_outcome_is_reported() -> None:
     source = CannedSource(answers())
     source.answers[f"POST {PATH}/dead-letters/replay"] = Away("No answer.")
     client = browser(source)
     answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
-    assert "It is not known whether the request took effect." in client.get(answer.headers["location"]).text
+    assert "The request may have taken effect." in client.get(answer.headers["location"]).text
 
 
 @pytest.mark.parametrize("start", ["0", "0:x", "x:0", ":"])
@@ -287,15 +287,15 @@ def test_a_replay_from_nowhere_is_refused(start: str) -> None:
     source = CannedSource(answers())
     answer = browser(source).post(f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM)
     assert answer.status_code == 400
-    assert source.asked == []
+    assert source.requests == []
 
 
 @pytest.mark.parametrize(
-    ("limit", "code", "said"),
+    ("limit", "code", "error"),
     [("x", 400, "whole number"), ("0", 400, "1 to 10,000"), ("", 409, "nothing to replay")],
 )
-def test_a_replay_that_cannot_be_asks_nothing(limit: str, code: int, said: str) -> None:
+def test_an_invalid_replay_sends_no_request(limit: str, code: int, error: str) -> None:
     source = CannedSource(answers())
     source.answers[f"POST {PATH}/dead-letters/replay"] = {"dry_run": True, "written": {}}
     answer = browser(source).get(f"{URL}/letters/replay?limit={limit}")
-    assert (answer.status_code, said in answer.text) == (code, True)
+    assert (answer.status_code, error in answer.text) == (code, True)

@@ -48,7 +48,7 @@ def test_a_read_only_dashboard_refuses_questions_and_actions(path: str) -> None:
     assert client.get(f"{URL}/{path}").status_code == 403
     assert client.post(f"{URL}/{path}", content="limit=1", headers=FORM).status_code == 403
     assert client.post(f"{URL}/logs/level", content="logger=a", headers=FORM).status_code == 403
-    assert source.asked == []
+    assert source.requests == []
 
 
 @pytest.mark.parametrize("path", ["letters/replay", "topics/reset", "logs/level"])
@@ -57,7 +57,7 @@ def test_actions_from_other_sites_are_refused(path: str) -> None:
     body = "limit=1&logger=org.acme&level=DEBUG&scope=worker"
     answer = browser(source).post(f"{URL}/{path}", content=body, headers={**FORM, "Origin": "http://evil"})
     assert answer.status_code == 403
-    assert source.asked == []
+    assert source.requests == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -87,7 +87,7 @@ def targets(draw: Any) -> tuple[str, bytes]:
     return page.method, b"/ui" + b"/".join(filled)
 
 
-async def status_of(method: str, raw_path: bytes, query: bytes, body: bytes) -> tuple[int, bytes]:
+async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tuple[int, bytes]:
     """Send a request as a page of the dashboard would; return status and body."""
     sent: list[Message] = []
     headers = [
@@ -121,7 +121,7 @@ async def test_no_request_makes_it_fail(
     target: tuple[str, bytes], query: list[tuple[str, str]], body: bytes
 ) -> None:
     method, raw_path = target
-    status, text = await status_of(method, raw_path, encoded(query), body if method == "POST" else b"")
+    status, text = await request(method, raw_path, encoded(query), body if method == "POST" else b"")
     assert status < 500, text.decode("utf-8", "replace")
     assert b"The dashboard failed" not in text
 

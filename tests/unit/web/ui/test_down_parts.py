@@ -48,11 +48,11 @@ def test_an_unchanged_list_keeps_its_entity_tag_while_a_part_is_down(monkeypatch
     assert pages[0] == pages[1]
 
 
-def test_workers_without_this_list_are_not_asked() -> None:
+def test_workers_without_down_parts_receive_no_request() -> None:
     source = worker(DOWN)
     source.supported = JAVA
     assert "notice bad" not in get("/ui", source)
-    assert "/health" not in [path for _, path, _, _ in source.asked]
+    assert "/health" not in [path for _, path, _, _ in source.requests]
 
 
 class Hanging(CannedSource):

@@ -9,14 +9,14 @@ import pytest
 
 from tests.unit.web.api import document
 from web.settings import Settings
-from web.ui.features import Features, features_of
+from web.ui.features import Features, detect_features
 
 ROOT = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "k"}
 KRAAL = document(Settings(advertised_url="http://w:1/"))
 
 
 def test_kraal_worker_has_additional_features() -> None:
-    features = features_of(ROOT, KRAAL)
+    features = detect_features(ROOT, KRAAL)
     assert (
         features.kraal,
         features.supervision,
@@ -27,16 +27,16 @@ def test_kraal_worker_has_additional_features() -> None:
     assert (features.version, features.commit, features.kafka_cluster_id) == ("4.3.0", "abc", "k")
 
 
-def test_a_java_worker_has_loggers_and_topics_and_nothing_else() -> None:
-    features = features_of(ROOT, None)
+def test_a_java_worker_has_only_loggers_and_topics() -> None:
+    features = detect_features(ROOT, None)
     flags = {each.name for each in fields(Features) if getattr(features, each.name) is True}
     assert flags == {"loggers", "topics"}
 
 
 def test_admin_paths_that_other_listeners_serve_are_not_documented() -> None:
     apart = document(Settings(advertised_url="http://w:1/", admin_apart=True))
-    assert not features_of(ROOT, apart).assignments
-    assert features_of(ROOT, apart, admin=True).assignments
+    assert not detect_features(ROOT, apart).assignments
+    assert detect_features(ROOT, apart, admin=True).assignments
 
 
 @pytest.mark.parametrize(
@@ -52,16 +52,16 @@ def test_a_path_that_is_documented_is_a_feature(feature: str) -> None:
         "series": "/connectors/{connector}/series",
         "changes": "/changes",
     }[feature]
-    assert getattr(features_of(ROOT, {"paths": {path: {}}}), feature)
-    assert not getattr(features_of(ROOT, {"paths": {}}), feature)
+    assert getattr(detect_features(ROOT, {"paths": {path: {}}}), feature)
+    assert not getattr(detect_features(ROOT, {"paths": {}}), feature)
 
 
 @pytest.mark.parametrize("schema", [{"items": {"enum": ["status", "progress"]}}, {"enum": ["progress"]}])
 def test_progress_is_a_value_of_expand(schema: dict[str, Any]) -> None:
     paths = {"/connectors": {"get": {"parameters": [{"name": "x"}, {"name": "expand", "schema": schema}]}}}
-    assert features_of(ROOT, {"paths": paths}).progress
+    assert detect_features(ROOT, {"paths": paths}).progress
 
 
 @pytest.mark.parametrize("odd", [[], "text", {"paths": []}, {"paths": {"/connectors": []}}, {"paths": None}])
 def test_an_odd_answer_is_no_error(odd: object) -> None:
-    assert not features_of(odd, odd).progress
+    assert not detect_features(odd, odd).progress

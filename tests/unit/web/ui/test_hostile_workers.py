@@ -55,16 +55,16 @@ class Poisoned(Source):
             {"config": config, "ms": 2, "by": "PUT"},
             {"config": {**config, "topic": "u"}, "ms": 1, "by": "PUT"},
         ]
-        made = Connector(config=config, tasks=["FAILED"], offsets=offsets, versions=versions)
-        worker = FakeConnect({NAME: made})
+        entry = Connector(config=config, tasks=["FAILED"], offsets=offsets, versions=versions)
+        worker = FakeConnect({NAME: entry})
         target = RemoteWorker(url="http://worker:8083", retry_s=0.0)
         self._worker = Remote(target, transport=httpx2.ASGITransport(app=worker))
-        told = answers()
+        canned_answers = answers()
         info = {"name": NAME, "config": config, "tasks": [], "type": "sink"}
-        listed = {NAME: {"status": told[f"/connectors/{NAME}/status"], "info": info}}
+        listed = {NAME: {"status": canned_answers[f"/connectors/{NAME}/status"], "info": info}}
         down = {"down": [{"part": "spark", "why": "ended", "down_ms": 1}]}
         self._canned = CannedSource(
-            {**told, "/connectors": listed, "/admin/assignments": ASSIGNMENTS, "/health": down}
+            {**canned_answers, "/connectors": listed, "/admin/assignments": ASSIGNMENTS, "/health": down}
         )
         self._spared = spared
 
@@ -73,10 +73,10 @@ class Poisoned(Source):
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> Answer:
         try:
-            found = await self._canned.ask(method, *segments, query=query, body=body, caller=caller)
+            answer = await self._canned.ask(method, *segments, query=query, body=body, caller=caller)
         except Refused:
-            found = await self._worker.ask(method, *segments, query=query, body=body, caller=caller)
-        return Answer(found.status, encoded_body(self._poisoned(found.value, "")))
+            answer = await self._worker.ask(method, *segments, query=query, body=body, caller=caller)
+        return Answer(answer.status, encoded_body(self._poisoned(answer.value, "")))
 
     def _poisoned(self, value: Any, key: str) -> Any:
         match value:
@@ -136,10 +136,10 @@ class Elements(HTMLParser):
 @pytest.mark.parametrize("path", READ)
 def test_hostile_worker_texts_are_inert_in_a_page(path: str, spared: frozenset[str]) -> None:
     answer = browser(Poisoned(spared)).get(f"{path}?action=pause&name={NAME}&limit=1")
-    found = Elements()
-    found.feed(answer.text)
-    assert found.acting == []
-    assert not {"\x1b", "\u202e"} & {*found.text}
+    elements = Elements()
+    elements.feed(answer.text)
+    assert elements.acting == []
+    assert not {"\x1b", "\u202e"} & {*elements.text}
     assert "The dashboard failed" not in answer.text
     if spared == NAMES and path not in TELL_NOTHING:
-        assert "onerror=alert(1)" in found.text
+        assert "onerror=alert(1)" in elements.text

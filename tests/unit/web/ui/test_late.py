@@ -26,14 +26,14 @@ from web.ui.rendering import Rendering
 @pytest.fixture
 def imports(monkeypatch: pytest.MonkeyPatch) -> list[type[DashboardApp]]:
     """Return what has been imported so far."""
-    found: list[type[DashboardApp]] = []
+    loaded: list[type[DashboardApp]] = []
 
     def imported() -> type[DashboardApp]:
-        found.append(DashboardApp)
+        loaded.append(DashboardApp)
         return DashboardApp
 
     monkeypatch.setattr(late, "_import_class", imported)
-    return found
+    return loaded
 
 
 async def pages(dashboard: LateDashboard, count: int) -> list[Any]:
@@ -110,10 +110,10 @@ def test_templates_that_cannot_be_compiled_in_advance_are_logged_once_and_pages_
         assert begun.wait(5)
         answers = [client.get("/ui/plugins").status_code for _ in range(2)]
     assert answers == [HTTPStatus.OK] * 2
-    [told] = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert told.getMessage().startswith("Failed to compile the dashboard's templates in advance")
-    assert told.exc_info is not None
-    assert isinstance(told.exc_info[1], TemplateSyntaxError)
+    [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert record.getMessage().startswith("Failed to compile the dashboard's templates in advance")
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], TemplateSyntaxError)
 
 
 @pytest.mark.parametrize("used", [False, True])

@@ -12,14 +12,14 @@ def notice(count: int, text: str = "x") -> Notice:
     )
 
 
-def test_a_notice_is_found_by_its_token_as_often_as_asked() -> None:
+def test_a_notice_can_be_read_repeatedly_by_its_token() -> None:
     notices = Notices()
     token = notices.keep(notice(3))
     assert notices.find(token) == notices.find(token) == notice(3)
     assert notice(3).failed == 1
 
 
-def test_without_a_token_there_is_no_notice_and_an_unknown_one_says_so() -> None:
+def test_an_unknown_token_has_a_notice_and_a_missing_token_none() -> None:
     assert Notices().find("") is None
     assert Notices().find("made-up") is FORGOTTEN
 
@@ -34,12 +34,12 @@ def test_notices_are_bounded() -> None:
     first = notices.keep(notice(1))
     tokens = [notices.keep(notice(500, "y" * 10_000)) for _ in range(64)]
     assert notices.find(first) is FORGOTTEN
-    kept = notices.find(tokens[0])
-    assert kept is not None
-    assert (len(kept.results), kept.left_out) == (100, 400)
-    assert max(len(each.text) for each in kept.results) == 2_000
+    stored = notices.find(tokens[0])
+    assert stored is not None
+    assert (len(stored.results), stored.left_out) == (100, 400)
+    assert max(len(each.text) for each in stored.results) == 2_000
     named = notices.find(
-        notices.keep(Notice(title="Delete", results=(replace(kept.results[0], name="x" * 10_000),)))
+        notices.keep(Notice(title="Delete", results=(replace(stored.results[0], name="x" * 10_000),)))
     )
     assert named is not None
     assert len(named.results[0].name) == 2_000

@@ -32,8 +32,8 @@ def browser(worker: FakeConnect) -> Browser:
 
 
 def offsets_form(page: Shown) -> Form:
-    found = page.form(action=PATH)
-    return found if found.method == "post" else page.form(1, action=PATH)
+    form = page.form(action=PATH)
+    return form if form.method == "post" else page.form(1, action=PATH)
 
 
 def with_values(form: Form, **values: str) -> list[tuple[str, str]]:
@@ -60,7 +60,7 @@ def test_offsets_follow_states_until_they_can_be_changed(browser: Browser) -> No
     assert "data-live" not in changeable.text, "what is typed would be replaced"
 
 
-def test_a_stopped_connector_without_offsets_says_so(browser: Browser) -> None:
+def test_a_stopped_connector_without_offsets_is_reported(browser: Browser) -> None:
     browser.worker.connectors["lines"].offsets = []
     page = browser.get(PATH)
     assert "no partitions yet" in page.plain
@@ -87,7 +87,7 @@ def test_without_lags_of_the_worker_there_is_no_column_for_them(browser: Browser
     assert "behind" not in page.plain
 
 
-def test_a_change_is_previewed_then_made(browser: Browser) -> None:
+def test_a_change_is_previewed_then_sent(browser: Browser) -> None:
     form = offsets_form(browser.get(PATH))
     preview = browser.post(PATH, *with_values(form, o_1="90", o_2="17"), ("x.3", "on"), ("do", "preview"))
     assert preview.status == 200
@@ -95,10 +95,10 @@ def test_a_change_is_previewed_then_made(browser: Browser) -> None:
     assert "10 records read again at most" in preview.plain
     assert "10 records skipped at most" in preview.plain
     assert "curl -sS -X PATCH" in preview.plain
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
     done = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
-    (asked,) = browser.worker.asked
-    assert asked == (
+    (request,) = browser.worker.requests
+    assert request == (
         "PATCH",
         "/connectors/lines/offsets",
         {"offsets": [sink("t", 0, 90), sink("t", 1, 17), sink("t", 2, None)]},
@@ -134,13 +134,13 @@ def test_invalid_offset_is_reported_and_not_sent(browser: Browser, typed: str) -
     page = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1=typed), ("do", "apply"))
     assert page.status == 422
     assert "Enter a whole number" in page.plain
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
 
 
-def test_an_untouched_form_changes_nothing(browser: Browser) -> None:
+def test_an_unchanged_form_sends_no_request(browser: Browser) -> None:
     page = browser.post(PATH, *offsets_form(browser.get(PATH)).fields, ("do", "apply"))
     assert "Nothing was changed." in page.plain
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
 
 
 def test_offsets_that_another_tab_changed_are_shown_before_anything_is_written(browser: Browser) -> None:
@@ -150,7 +150,7 @@ def test_offsets_that_another_tab_changed_are_shown_before_anything_is_written(b
     assert page.status == 409
     assert "Offsets were changed meanwhile" in page.plain
     assert "40 records skipped at most" in page.plain
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
     browser.post(PATH, *page.form(action=PATH).fields, ("do", "apply"))
     assert sink("t", 0, 90) in browser.worker.connectors["lines"].offsets
 
@@ -161,7 +161,7 @@ def test_a_connector_that_was_resumed_meanwhile_keeps_its_offsets(browser: Brows
     page = browser.post(PATH, *with_values(form, o_1="90"), ("do", "apply"))
     assert page.status == 409
     assert "only while the connector is STOPPED" in page.plain
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
 
 
 def test_all_offsets_are_deleted_after_a_question(browser: Browser) -> None:
@@ -169,7 +169,7 @@ def test_all_offsets_are_deleted_after_a_question(browser: Browser) -> None:
     assert "Delete all 3 offsets of lines? Its consumer group is deleted" in question.plain
     assert "curl -sS -X DELETE" in question.plain
     done = browser.submit(question.form(action=f"{PATH}/reset"))
-    assert browser.worker.asked == [("DELETE", "/connectors/lines/offsets", None)]
+    assert browser.worker.requests == [("DELETE", "/connectors/lines/offsets", None)]
     assert "have been reset successfully" in done.plain
     assert "<html" not in browser.get(f"{PATH}/reset?part=dialog").text
 
@@ -188,7 +188,7 @@ def test_a_search_shows_the_matching_partitions(browser: Browser) -> None:
     assert "t 0 100" not in page.plain
 
 
-def test_a_worker_without_requests_for_offsets_says_so(browser: Browser) -> None:
+def test_a_worker_without_offset_requests_is_reported(browser: Browser) -> None:
     def refuse(_method: str, segments: list[str]) -> None:
         if segments[-1] == "offsets":
             raise Problem(404, "HTTP 404 Not Found")
@@ -206,4 +206,4 @@ def test_a_read_only_dashboard_shows_offsets_only(worker: FakeConnect) -> None:
     assert 'method="post"' not in page.text
     assert browser.send(PATH, [("do", "apply")]).status == 403
     assert browser.send(f"{PATH}/reset", []).status == 403
-    assert worker.asked == []
+    assert worker.requests == []

@@ -14,7 +14,7 @@ from tests.unit.web.api import Api, status
 from tests.unit.web.ui.fake_source import FakeSource, dashboard
 from web.settings import Settings
 from web.ui.app import DashboardApp, standalone
-from web.ui.features import Features, features_of
+from web.ui.features import Features, detect_features
 from web.ui.options import DashboardOptions
 from web.ui.routing import Model, Visit, page
 from web.ui.sources.api import Away, Caller
@@ -65,7 +65,7 @@ def test_a_connectors_page_shows_cause_and_trace_of_a_failed_task_first(orders: 
     assert text.index('tasks/1">1</a></th>') < text.index('tasks/0">0</a></th>')
 
 
-def test_long_traces_are_shown_in_part_and_whole_on_demand(api: Api) -> None:
+def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
     long = "IOError: disk is full\n" + "\tat a.B.c\n" * 100_000 + "the \u202e end"
     failed = {number: status(State.FAILED, f"{number} {long}") for number in range(20)}
     statuses = ConnectorStatuses(connector=status(State.FAILED, long), tasks=failed)
@@ -86,7 +86,7 @@ def test_long_traces_are_shown_in_part_and_whole_on_demand(api: Api) -> None:
     ]
 
 
-def test_short_traces_are_shown_whole(orders: Api) -> None:
+def test_short_traces_are_complete(orders: Api) -> None:
     assert "Whole trace" not in get(orders, "/ui/connectors/orders")[1]
     assert get(orders, "/ui/connectors/orders/trace?task=0")[0] == 404, "it does not fail"
 
@@ -149,7 +149,7 @@ def test_repeated_requests_are_listed_once_and_parts_list_no_commands(orders: Ap
     assert "curl" not in get(orders, "/ui/connectors?part=list")[1]
 
 
-def test_the_page_of_an_error_has_the_same_navigation_as_others(api: Api) -> None:
+def test_an_error_page_has_the_navigation(api: Api) -> None:
     assert 'id="nav-events"' in get(api, "/ui/connectors")[1]
     assert 'id="nav-events"' in get(api, "/ui/connectors/none")[1]
 
@@ -208,7 +208,7 @@ def test_passwords_of_the_worker_hold() -> None:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_read_only_dashboard_says_so_and_shows_no_actions(*, read_only: bool) -> None:
+def test_a_read_only_dashboard_is_marked_and_has_no_actions(*, read_only: bool) -> None:
     api = Api(Settings(advertised_url=URL, ui_read_only=read_only))
     api.herder.put("orders", {"connector.class": "x"}, tasks=1)
     for path in ("/ui/", "/ui/connectors/orders"):
@@ -218,7 +218,7 @@ def test_a_read_only_dashboard_says_so_and_shows_no_actions(*, read_only: bool) 
             assert (acting in text) is not read_only
 
 
-def test_a_worker_of_apache_kafka_shows_what_it_tells() -> None:
+def test_a_java_worker_has_states_and_traces_only() -> None:
     status = {
         "name": "orders",
         "connector": {"state": "RUNNING", "worker_id": "10.0.0.1:8083", "version": "4.3.0"},
@@ -238,7 +238,7 @@ def test_a_worker_of_apache_kafka_shows_what_it_tells() -> None:
             "/connectors/orders/config": config,
             "/connectors/orders/topics": {"orders": {"topics": ["t"]}},
         },
-        features_of({"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"}, None),
+        detect_features({"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"}, None),
     )
     client = TestClient(dashboard(source))
     listed = client.get("/ui/").text
@@ -250,9 +250,9 @@ def test_a_worker_of_apache_kafka_shows_what_it_tells() -> None:
     assert "Last batch" not in shown
     cluster = client.get("/ui/cluster").text
     assert "10.0.0.2:8083" in cluster
-    assert "does not tell" in cluster
+    assert "does not report" in cluster
     assert not [
-        path for _, path in source.asked if "supervision" in path or "progress" in path or "admin" in path
+        path for _, path in source.requests if "supervision" in path or "progress" in path or "admin" in path
     ]
 
 
@@ -266,7 +266,7 @@ def test_a_worker_that_does_not_answer_is_a_page_with_the_reason() -> None:
     assert "Connection refused" in answer.text
 
 
-def test_numbers_appear_where_the_worker_tells_them() -> None:
+def test_metrics_are_shown_where_available() -> None:
     progress = {"tasks": [{"id": 0, "records_per_second": 12.5}], "recent_records_per_second": [0, 5, 12.5]}
     statuses = {
         "orders": {"status": {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]}}
@@ -323,14 +323,14 @@ def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:
     assert 'href="/ui/events?kind=rebalance"' in text
 
 
-def told_rebalance(generation: int, leader: str, reason: str | None) -> dict[str, object]:
+def leader_rebalance(generation: int, leader: str, reason: str | None) -> dict[str, object]:
     return {"generation": generation, "completed_ms": generation, "leader": leader, "reason": reason}
 
 
 @pytest.mark.parametrize("before", ["joined: http://other:8083/", None])
-def test_any_workers_cluster_page_shows_the_rebalances_that_the_leader_tells(before: str | None) -> None:
-    latest = told_rebalance(7, "http://other:8083/", "left: http://third:8083/")
-    earlier = told_rebalance(6, "http://third:8083/", before)
+def test_any_workers_cluster_page_shows_the_leaders_rebalances(before: str | None) -> None:
+    latest = leader_rebalance(7, "http://other:8083/", "left: http://third:8083/")
+    earlier = leader_rebalance(6, "http://third:8083/", before)
     source = FakeSource(
         {
             "/connectors?expand=status&traces=causes": {},
@@ -342,18 +342,18 @@ def test_any_workers_cluster_page_shows_the_rebalances_that_the_leader_tells(bef
     )  # fmt: skip
     text = TestClient(dashboard(source)).get("/ui/cluster").text
     assert text.count("<tr data-rebalance>") == 2
-    assert text.index("left: http://third:8083/") < text.index(before or "not known")
+    assert text.index("left: http://third:8083/") < text.index(before or "unknown")
     assert "that the leader, other:8083, took part in since it started" in text
     assert ("The reasons are unknown for rebalances that another worker led" in text) is (before is None)
     assert "Only the leader" not in text
     assert 'href="/ui/events?kind=rebalance"' in text
-    assert not [path for _, path in source.asked if path.startswith("/events")], "they would be shown twice"
+    assert not [path for _, path in source.requests if path.startswith("/events")], (
+        "they would be shown twice"
+    )
 
 
-@pytest.mark.parametrize(("leader", "told"), [("worker:8083", False), ("other:8083", True)])
-def test_another_worker_than_the_leader_says_who_knows_the_reasons_of_rebalances(
-    leader: str, *, told: bool
-) -> None:
+@pytest.mark.parametrize(("leader", "has_note"), [("worker:8083", False), ("other:8083", True)])
+def test_a_follower_refers_to_the_leader_for_rebalance_reasons(leader: str, *, has_note: bool) -> None:
     source = FakeSource(
         {
             "/connectors?expand=status&traces=causes": {},
@@ -365,10 +365,10 @@ def test_another_worker_than_the_leader_says_who_knows_the_reasons_of_rebalances
         Features(kraal=True, events=True, assignments=True),
     )
     text = TestClient(dashboard(source)).get("/ui/cluster").text
-    assert (f"Only the leader, {leader}, knows the reasons" in text) is told
+    assert (f"Only the leader, {leader}, has the reasons" in text) is has_note
 
 
-def test_a_page_that_does_not_exist_has_the_whole_navigation() -> None:
+def test_a_missing_page_has_the_navigation() -> None:
     known = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
     assert known.status_code == 404
     assert 'href="/ui/events"' in known.text

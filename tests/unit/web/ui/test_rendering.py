@@ -17,7 +17,7 @@ from tests.unit.web.api import Api, status
 from web.settings import Settings
 from web.ui import rendering as module
 from web.ui.options import DashboardOptions
-from web.ui.rendering import Rendering, etag, name_of_segment, shown, url
+from web.ui.rendering import Rendering, etag, finalize_value, name_of_segment, url
 
 TEMPLATES_AT = Path(__file__).parents[4] / "web" / "ui" / "templates"
 TEMPLATES = sorted(TEMPLATES_AT.rglob("*.html"))
@@ -99,12 +99,12 @@ def harmless() -> list[Reader]:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_text(api: Api, harmless: list[Reader], name: str) -> None:
-    for found, expected in zip(pages(api, name), harmless, strict=True):
-        assert found.elements <= expected.elements
-        assert all(link.startswith(("/ui/", "#")) for link in found.links), found.links
-        text = "".join(found.text)
+    for rendered, expected in zip(pages(api, name), harmless, strict=True):
+        assert rendered.elements <= expected.elements
+        assert all(link.startswith(("/ui/", "#")) for link in rendered.links), rendered.links
+        text = "".join(rendered.text)
         assert not set("\u202e\u2066\x00\x1b") & set(text)
-        assert str(shown(name)) in text
+        assert str(finalize_value(name)) in text
     assert not [
         each for each in harmless[0].elements if any(name.startswith(("on", "style")) for name in each)
     ]
@@ -115,7 +115,7 @@ def test_a_link_leads_to_the_connector_of_that_name(api: Api, name: str) -> None
     hostile(api, name)
     links = [link for link in page(api, "/ui/connectors").links if link.startswith("/ui/connectors/")]
     assert links == [url("connectors", name)]
-    assert str(shown(name)) in "".join(page(api, links[0]).text)
+    assert str(finalize_value(name)) in "".join(page(api, links[0]).text)
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "~", "~~x", "", "...", "%2e%2e"])
@@ -172,9 +172,9 @@ async def test_no_page_compiles_a_template_after_all_were_compiled(monkeypatch: 
 
     monkeypatch.setattr(Environment, "compile", noted)
     monkeypatch.setattr(module, "_TEMPLATE_CACHE", None)  # nothing from other dashboards of this process
-    found = Rendering(str, {"keys": (), "options": DashboardOptions(worker="w:1")})
-    await found.compile_all(pause_s=0.0)
+    rendered = Rendering(str, {"keys": (), "options": DashboardOptions(worker="w:1")})
+    await rendered.compile_all(pause_s=0.0)
     names = sorted(str(path.relative_to(TEMPLATES_AT)) for path in TEMPLATES)
     assert sorted(filter(None, compiled)) == names
-    found.render("parts/help.html", {"features": {}})
+    rendered.render("parts/help.html", {"features": {}})
     assert len(compiled) == len(names)

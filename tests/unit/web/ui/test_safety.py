@@ -117,11 +117,11 @@ def test_a_read_only_dashboard_refuses_posts_of_its_own_pages() -> None:
         {"Sec-Fetch-Site": "none"},
     ],
 )
-def test_no_action_is_taken_for_another_site(path: str, headers: dict[str, str]) -> None:
+def test_actions_from_another_site_are_refused(path: str, headers: dict[str, str]) -> None:
     source = CannedSource(answers())
     sent = {"Content-Type": FORM["content-type"], **headers}
     assert browser(source).post(path, content=EVERYTHING, headers=sent).status_code == 403
-    assert source.asked == []
+    assert source.requests == []
 
 
 @pytest.mark.parametrize("path", ACTIONS)
@@ -129,7 +129,7 @@ def test_a_read_only_dashboard_takes_no_action(path: str) -> None:
     source = CannedSource(answers())
     answer = browser(source, read_only=True).post(path, content=EVERYTHING, headers=OWN_FORM)
     assert (answer.status_code, answer.text) == (403, "This dashboard is read-only.\n")
-    assert source.asked == []
+    assert source.requests == []
 
 
 @pytest.mark.parametrize("path", READ)
@@ -148,9 +148,9 @@ def test_no_page_changes_anything_when_it_is_read(path: str, method: str) -> Non
     override = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
     browser(source).request(method, f"{path}?{EVERYTHING}&_method=POST", headers=override)
     changes = [
-        (asked, target)
-        for asked, target, _, body in source.asked
-        if asked != "GET"
+        (method, target)
+        for method, target, _, body in source.requests
+        if method != "GET"
         and not target.endswith("/config/validate")
         and body != {"limit": 1, "dry_run": True}
     ]
@@ -164,7 +164,7 @@ def test_a_path_that_only_takes_actions_cannot_be_read(method: str) -> None:
     assert only == ["/ui/actions", f"/ui/connectors/{NAME}/logs/level"]
     for path in only:
         assert browser(source).request(method, f"{path}?{EVERYTHING}").status_code == 405
-    assert [asked for asked, *_ in source.asked if asked != "GET"] == []
+    assert [method for method, *_ in source.requests if method != "GET"] == []
 
 
 @pytest.mark.parametrize(

@@ -37,19 +37,19 @@ def test_a_file_is_cached_for_ever_under_the_hash_of_its_content(name: str) -> N
     "path", ["0/kraal.css", "{hash}/nothing.css", "{hash}/../app.js", "{hash}/..%2f..%2fapp.py", "{hash}/"]
 )
 def test_unknown_static_path_is_not_found(path: str) -> None:
-    known = FILES.files["kraal.css"].hash
-    assert TestClient(dashboard()).get("/ui/static/" + path.format(hash=known)).status_code == 404
+    digest = FILES.files["kraal.css"].hash
+    assert TestClient(dashboard()).get("/ui/static/" + path.format(hash=digest)).status_code == 404
 
 
 def test_vendored_files_are_those_that_the_licences_name() -> None:
     text = (VENDORED / "LICENSES.md").read_text(encoding="utf-8")
     named = dict(re.findall(r"^\| `([\w.]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
-    found = {
+    names = {
         path.name: sha256(path.read_bytes()).hexdigest()
         for path in VENDORED.iterdir()
         if path.name != "LICENSES.md"
     }
-    assert named == found
+    assert named == names
     assert {"htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css"} == named.keys()
 
 

@@ -19,7 +19,7 @@ from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering
 from web.ui.routing import Dashboard
 from web.ui.sources.api import Change, ChangeEvent, Source
-from web.ui.stream import Streams, event_of
+from web.ui.stream import Streams, encode_event
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -42,14 +42,14 @@ STREAMING = Features(kraal=True, changes=True)
     ],
 )
 def test_an_event_is_one_line_of_json(change: Change, name: str, data: object) -> None:
-    lines = event_of(change).decode("ascii").split("\n")
+    lines = encode_event(change).decode("ascii").split("\n")
     assert lines[0] == f"event: {name}"
     assert json.loads(lines[1].removeprefix("data: ")) == data
     assert lines[2:] == ["", ""]
 
 
 def test_a_name_cannot_end_its_event() -> None:
-    event = event_of(Change(ChangeEvent.CHANGED, names=("a\n\nevent: bye\r\ndata: {}\u2028",)))
+    event = encode_event(Change(ChangeEvent.CHANGED, names=("a\n\nevent: bye\r\ndata: {}\u2028",)))
     assert event.count(b"\n") == 3
 
 
@@ -80,7 +80,7 @@ async def test_changes_become_events_until_the_end() -> None:
     assert output.endswith(b"event: bye\ndata: {}\n\n")
 
 
-async def test_a_quiet_stream_pings_so_that_closed_connections_are_found() -> None:
+async def test_an_idle_stream_pings_to_detect_closed_connections() -> None:
     stream = events(FakeSource(features=STREAMING), ping_s=0.01)
     async with asyncio.timeout(10):
         async for piece in stream:

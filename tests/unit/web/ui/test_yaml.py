@@ -68,11 +68,11 @@ def test_filters_of_the_list_apply(browser: Browser) -> None:
     assert documents(browser.get("/ui/yaml?q=nothing").text) == []
 
 
-def test_the_keys_of_a_plugin_are_asked_once(browser: Browser, worker: FakeConnect) -> None:
-    asked: list[list[str]] = []
-    worker.on_ask = lambda _method, segments: asked.append(segments)
+def test_the_keys_of_a_plugin_are_requested_once(browser: Browser, worker: FakeConnect) -> None:
+    requests: list[list[str]] = []
+    worker.on_ask = lambda _method, segments: requests.append(segments)
     browser.get("/ui/yaml")
-    plugins = [each for each in asked if each[0] == "connector-plugins"]
+    plugins = [each for each in requests if each[0] == "connector-plugins"]
     assert sorted(each[1] for each in plugins) == ["org.example.FileSource", "org.unknown.Sink"]
 
 

@@ -14,7 +14,7 @@ WIDTH: Final = 360
 HEIGHT: Final = 80
 """Size of the charts without scripts."""
 MAX_LINES: Final = 8
-"""Maximum number of tasks with separate lines; for more, only the total is shown."""
+"""Maximum number of tasks with separate lines; for more, only the total has a line."""
 _MAX_SAMPLES: Final = 1_000
 
 
@@ -24,7 +24,7 @@ class Line:
 
     label: str
     values: Values
-    """One for each sample; None: not known."""
+    """One for each sample; None: unknown."""
     path: str
     """The line in a box of WIDTH by HEIGHT."""
 
@@ -36,8 +36,8 @@ class Line:
     @property
     def mean(self) -> float | None:
         """The mean of the known values."""
-        known = [value for value in self.values if value is not None]
-        return sum(known) / len(known) if known else None
+        values = [value for value in self.values if value is not None]
+        return sum(values) / len(values) if values else None
 
     @property
     def highest(self) -> float | None:
@@ -97,7 +97,7 @@ class Charts:
         }
 
 
-def charts_of(series: object, task: int | None = None) -> Charts:
+def build_charts(series: object, task: int | None = None) -> Charts:
     """Return the charts of all tasks together, or of one task; charts without values are omitted."""
     content = mapping(series)
     tasks = [each for each in maps(content.get("tasks")) if task is None or whole(each, "id") == task]
@@ -184,8 +184,8 @@ def _values(task: Mapping[str, Any], key: str, count: int) -> Values:
 def _combine(each: Sequence[Values], join: Callable[[list[float]], float], count: int) -> Values:
     combined: list[float | None] = []
     for at in range(count):
-        known = [value for values in each if (value := values[at]) is not None]
-        combined.append(round(join(known), 3) if known else None)
+        present = [value for values in each if (value := values[at]) is not None]
+        combined.append(round(join(present), 3) if present else None)
     return combined
 
 

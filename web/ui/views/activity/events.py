@@ -48,12 +48,12 @@ class Events:
     events: Sequence[Event]
     kinds: Sequence[tuple[str, str, int]]
     """Existing kinds: name, title and number of events, before filtering by kind."""
-    found: int
+    total: int
     page: int
     pages: int
 
 
-def events_of(answer: object, *, kind: str = "", connector: str = "", page: int = 1) -> Events:
+def parse_events(answer: object, *, kind: str = "", connector: str = "", page: int = 1) -> Events:
     """Return the events of a kind and of a connector, both empty for all."""
     events = [_event(each) for each in maps(mapping(answer).get("events"))]
     events.sort(key=lambda event: event.seq, reverse=True)
@@ -68,7 +68,7 @@ def events_of(answer: object, *, kind: str = "", connector: str = "", page: int 
     return Events(
         events=selected[(page - 1) * PER_PAGE : page * PER_PAGE],
         kinds=[(name, KINDS.get(name, name), count) for name, count in counts.items() if count],
-        found=len(selected),
+        total=len(selected),
         page=page,
         pages=pages,
     )

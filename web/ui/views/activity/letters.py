@@ -75,13 +75,13 @@ class Letters:
 
     topic: str
     letters: int | None
-    left: int | None
+    remaining: int | None
     """Letters still to replay."""
     searched: int | None
     """Offsets that were searched for letters of this connector; None if all were."""
-    shown: Sequence[Letter]
+    latest: Sequence[Letter]
     causes: Sequence[tuple[str, int]]
-    """Exceptions among the letters shown, with their numbers, the most frequent first."""
+    """Exceptions of these letters and their counts, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +90,12 @@ class Preview:
 
     total: int
     written: Sequence[tuple[str, int]]
-    """Topics and numbers of records, sorted."""
+    """Topics and counts of records, sorted."""
     start: Mapping[str, int]
     """Offset of the first letter by partition; empty if the worker does not report it."""
 
 
-def letters_of(answer: object) -> Letters:
+def parse_letters(answer: object) -> Letters:
     """Parse `GET …/dead-letters`."""
     content = mapping(answer)
     letters = [_letter(each) for each in maps(content.get("shown"))]
@@ -104,14 +104,14 @@ def letters_of(answer: object) -> Letters:
     return Letters(
         topic=text(content, "topic"),
         letters=whole(content, "letters"),
-        left=whole(content, "left_to_replay"),
+        remaining=whole(content, "left_to_replay"),
         searched=_searched(content),
-        shown=letters,
+        latest=letters,
         causes=causes.most_common(5),
     )
 
 
-def limit_of(text: str) -> int:
+def parse_limit(text: str) -> int:
     """Parse the number of letters to replay; empty: the maximum. Raises ValueError."""
     if not text.strip():
         return MAX_REPLAYED
@@ -140,13 +140,13 @@ def start_as_text(start: Mapping[str, int]) -> str:
     return " ".join(f"{partition}:{offset}" for partition, offset in start.items())
 
 
-def start_of(text: str) -> dict[str, int]:
+def parse_start(text: str) -> dict[str, int]:
     """Parse the text of `start_as_text`. Raises ValueError."""
     pairs = (each.partition(":") for each in text.split())
     return {str(int(partition)): int(offset) for partition, _, offset in pairs}
 
 
-def preview_of(answer: object) -> Preview:
+def parse_preview(answer: object) -> Preview:
     """Parse the answer to a replay or a dry run."""
     written = mapping(mapping(answer).get("written"))
     counts = [(topic, count) for topic in sorted(written) if (count := whole(written, topic))]
@@ -169,7 +169,7 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
             f"They are written again to {topics}, without the headers of the error.",
             "Other readers of these topics get them again, too.",
             "A record that fails again becomes a new dead letter.",
-            "What is replayed is remembered: the next replay continues after it.",
+            "The position is stored: the next replay continues after these records.",
             *remaining,
         ),
         button="Replay",
@@ -179,7 +179,7 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
 
 def replayed(name: str, body: Json) -> Result:
     """Return the result of a replay."""
-    outcome = preview_of(body)
+    outcome = parse_preview(body)
     topics = listed([f"{topic} ({count:,})" for topic, count in outcome.written])
     summary = (
         f"{counted(outcome.total, 'record')} written to {topics}"

@@ -62,13 +62,13 @@ class Logger:
     level: str
 
 
-def level_of(text: str) -> str:
+def parse_level(text: str) -> str:
     """Parse a level in a query; empty for all levels and for unknown levels."""
     level = _ALIASES.get(text.upper(), text.upper())
     return level if level in LEVELS else ""
 
 
-def log_of(answer: object, *, level: str = "", task: int | None = None, query: str = "") -> Log:
+def filter_log(answer: object, *, level: str = "", task: int | None = None, query: str = "") -> Log:
     """Parse `GET …/logs`, and filter its lines by minimum level, task and text."""
     content = mapping(answer)
     lines = [_line(each) for each in maps(content.get("lines"))]
@@ -90,7 +90,7 @@ def log_of(answer: object, *, level: str = "", task: int | None = None, query: s
     )
 
 
-def loggers_of(answer: object, plugin: str, lines: Iterable[Line]) -> Sequence[Logger]:
+def plugin_loggers(answer: object, plugin: str, lines: Iterable[Line]) -> Sequence[Logger]:
     """Return the loggers of a connector's plugin and of its log lines, with their levels.
 
     `answer` is that of `GET /admin/loggers`; `plugin` is the connector's class or alias.

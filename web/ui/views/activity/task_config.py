@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kraal.config.hidden import scrub
 from kraal.core.ids import Config
-from web.ui.views.config import Cell, config_of, entries
+from web.ui.views.config import Cell, entries, parse_config
 from web.ui.views.json_values import mapping, maps, whole
 
 
@@ -17,7 +17,7 @@ class TaskEntry:
 
     key: str
     cell: Cell
-    own: bool
+    is_override: bool
     """Whether the connector's config has a different value for the key, or none."""
 
 
@@ -32,14 +32,16 @@ def task_config(
     task_info = next((each for each in answers if whole(mapping(each.get("id")), "task") == task), None)
     if task_info is None:
         return None
-    config = config_of(dict(mapping(task_info.get("config"))))
+    config = parse_config(dict(mapping(task_info.get("config"))))
     masked = {
         key: None if value is None else scrub(value, connector, declared) for key, value in config.items()
     }
     task_entries = [
         TaskEntry(
-            entry.key, entry.cell, own=entry.key not in connector or connector[entry.key] != config[entry.key]
+            entry.key,
+            entry.cell,
+            is_override=entry.key not in connector or connector[entry.key] != config[entry.key],
         )
         for entry in entries(masked, declared)
     ]
-    return sorted(task_entries, key=lambda entry: not entry.own)
+    return sorted(task_entries, key=lambda entry: not entry.is_override)

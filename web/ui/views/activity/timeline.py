@@ -110,7 +110,7 @@ class Timeline:
         return sum(entry.state == Shown.FAILED for entry in self.entries)
 
 
-def timeline_of(history: object, now_ms: int) -> Timeline:
+def build_timeline(history: object, now_ms: int) -> Timeline:
     """Return the time line of all instances of a connector."""
     content = mapping(history)
     states = [state for state in maps(content.get("states")) if whole(state, "ms") is not None]
@@ -134,7 +134,7 @@ def timeline_of(history: object, now_ms: int) -> Timeline:
     )
 
 
-def of_instance(timeline: Timeline, task: int | None) -> Timeline:
+def select_instance(timeline: Timeline, task: int | None) -> Timeline:
     """Return the time line of one instance; None: the connector instance."""
     return Timeline(
         entries=[entry for entry in timeline.entries if entry.task == task],
@@ -144,7 +144,7 @@ def of_instance(timeline: Timeline, task: int | None) -> Timeline:
     )
 
 
-def strip_of(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
+def build_strip(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
     """Return the states of one instance over time, the oldest first, in a width of STRIP_WIDTH; at most one day."""
     begin = max(now_ms - _MAX_STRIP_MS, min((entry.ms for entry in entries), default=now_ms))
     recent = [

@@ -36,7 +36,7 @@ class Topics:
     """Regular expression by which a sink chooses its topics; empty without one."""
 
 
-def topics_of(answer: object, config: object, name: str) -> Topics:
+def parse_topics(answer: object, config: object, name: str) -> Topics:
     """Return the topics of `GET …/topics` and of the config, sorted."""
     active = set(texts(mapping(mapping(answer).get(name)).get("topics")))
     roles = _roles(mapping(config))

@@ -41,7 +41,9 @@ class Verdict:
     """Time of the next step; None: not planned."""
 
 
-def verdict_of(row: TaskRow, timeline: Timeline, waiting: Iterable[Waiting], connector: str) -> Verdict:
+def summarize_instance(
+    row: TaskRow, timeline: Timeline, waiting: Iterable[Waiting], connector: str
+) -> Verdict:
     """Summarize the state of an instance.
 
     `timeline` is that of the instance alone. `waiting`: unassigned connectors and tasks, if the leader reported them.

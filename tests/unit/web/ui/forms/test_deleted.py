@@ -29,7 +29,7 @@ def opened(browser: Browser) -> Form:
     return form
 
 
-def test_a_connector_deleted_meanwhile_is_told(browser: Browser) -> None:
+def test_a_concurrent_deletion_is_reported(browser: Browser) -> None:
     assert "Connector orders not found" in browser.submit(opened(browser), ("do", "save")).plain
 
 
@@ -37,7 +37,7 @@ def test_a_form_whose_connector_was_deleted_creates_it_again(browser: Browser) -
     page = browser.submit(opened(browser), ("do", "save"), topic="u")
     assert page.status == 404
     assert "Connector orders not found; nothing was saved. You can create it again" in page.plain
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
     again = page.form(action=CREATE)
     assert ("v.topic", "u") in again.fields
     refused = browser.submit(again, ("do", "save"))

@@ -45,15 +45,15 @@ def test_a_connector_is_created_with_them(browser: Browser) -> None:
     assert '"position": 12345678901234567890' in checked.plain
     fields = [*checked.form(action="/ui/create").fields, ("do", "save")]
     done = browser.post(CREATE, *fields)
-    ((method, path, sent),) = browser.worker.asked
+    ((method, path, sent),) = browser.worker.requests
     assert (method, path, sent["initial_offsets"]) == ("POST", "/connectors", [ENTRY])
     assert "The offsets are set." in done.plain
     assert browser.worker.connectors["new"].offsets == [ENTRY]
 
 
-def test_without_any_the_request_has_none(browser: Browser) -> None:
+def test_a_form_without_offsets_sends_none(browser: Browser) -> None:
     browser.post(CREATE, *filled(browser.get(CREATE), ("", " ")), ("do", "save"))
-    ((_, _, sent),) = browser.worker.asked
+    ((_, _, sent),) = browser.worker.requests
     assert sent.keys() == {"name", "config"}
 
 
@@ -73,7 +73,7 @@ def test_without_any_the_request_has_none(browser: Browser) -> None:
         (SINK, ('{"kafka_topic": "t", "kafka_partition": 0}', '{"position": 1}'), "at1-offset", "look like"),
     ],
 )
-def test_an_error_stands_at_its_field_and_nothing_is_sent(
+def test_an_error_is_at_its_field_without_a_request(
     browser: Browser, path: str, row: tuple[str, str], field: str, said: str
 ) -> None:
     page = browser.post(path, *filled(browser.get(path), row), ("do", "save"))
@@ -84,10 +84,10 @@ def test_an_error_stands_at_its_field_and_nothing_is_sent(
     assert page.text.count('aria-invalid="true"') == 1
     assert "1 problem" in page.plain
     assert ("at.partition", row[0]) in page.form(action="/ui/create").fields
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []
 
 
-def test_a_partition_that_is_there_twice_is_told_at_the_second_one(browser: Browser) -> None:
+def test_a_duplicate_partition_is_an_error_at_the_second_one(browser: Browser) -> None:
     rows = [('{"a": 1, "b": 2}', '{"p": 1}'), ('{"b": 2, "a": 1}', '{"p": 1}')]
     page = browser.post(CREATE, *filled(browser.get(CREATE), *rows), ("do", "save"))
     assert 'id="at2-partition-wrong">Duplicate partition.' in page.text
@@ -129,7 +129,7 @@ def test_a_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
     assert ("initial_state", "STOPPED") in page.form(action="/ui/create").fields
     done = browser.post(CREATE, *page.form(action="/ui/create").fields, ("do", "save"))
     assert done.status == 200
-    ((_, _, sent),) = browser.worker.asked
+    ((_, _, sent),) = browser.worker.requests
     assert (sent["initial_state"], sent["initial_offsets"]) == ("STOPPED", [ENTRY])
 
 
@@ -141,7 +141,7 @@ def test_a_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
         ({"initial_state": "WAITING"}, "initial_state must be one of RUNNING, PAUSED, STOPPED."),
     ],
 )
-def test_an_odd_pasted_request_is_told_and_shown_again(
+def test_an_invalid_pasted_request_is_an_error_and_stays(
     browser: Browser, more: dict[str, Any], said: str
 ) -> None:
     page = browser.post("/ui/create", ("json", body(**more)))
@@ -149,13 +149,13 @@ def test_an_odd_pasted_request_is_told_and_shown_again(
     assert ("json", body(**more)) in page.form(action="/ui/create").fields
 
 
-def test_javas_workers_are_not_asked_for_them() -> None:
+def test_java_workers_receive_no_offset_requests() -> None:
     browser = Browser(FakeConnect())
     page = browser.get(CREATE)
     assert page.status == 200
     assert "Initial offsets" not in page.plain
     browser.post(CREATE, *filled(page, ('{"a": 1}', '{"p": 1}')), ("do", "save"))
-    ((_, _, sent),) = browser.worker.asked
+    ((_, _, sent),) = browser.worker.requests
     assert "initial_offsets" not in sent
     pasted = browser.post("/ui/create", ("json", body(initial_offsets=[ENTRY])))
     assert "Only Kraal's workers take initial_offsets." in pasted.plain
@@ -167,9 +167,9 @@ def test_existing_connector_rejects_initial_offsets(browser: Browser) -> None:
     page = browser.get("/ui/connectors/new/edit")
     assert "Initial offsets" not in page.plain
     seal = dict(page.form(action="/edit").fields)["seal"]
-    browser.worker.asked.clear()
+    browser.worker.requests.clear()
     sent = browser.send(
         "/ui/connectors/new/edit", [("seal", seal), ("json", body(initial_offsets=[ENTRY])), ("do", "save")]
     )
     assert (sent.status, "count only when a connector is created" in sent.plain) == (422, True)
-    assert browser.worker.asked == []
+    assert browser.worker.requests == []

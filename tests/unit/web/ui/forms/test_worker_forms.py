@@ -56,7 +56,7 @@ def browser(api: Api) -> Browser:
     return Own(api)
 
 
-def form_of(page: Shown) -> Form:
+def build_form(page: Shown) -> Form:
     return next(
         each
         for each in map(page.form, range(9))
@@ -73,17 +73,17 @@ def test_a_stored_config_is_edited_and_its_secret_stays(api: Api, browser: Brows
     assert page.status == 200
     assert "geheim" not in page.text
     assert [title in page.plain for title in ("Common", "Error Handling", "Topic Creation")] == [True] * 3
-    preview = browser.submit(form_of(page), ("do", "save"), topic="u")
+    preview = browser.submit(build_form(page), ("do", "save"), topic="u")
     assert "topic changed t u" in preview.plain
     assert "geheim" not in preview.text
-    done = browser.submit(form_of(preview), ("do", "save"))
+    done = browser.submit(build_form(preview), ("do", "save"))
     assert "orders: saved (answered 200)" in done.plain
     assert written(api) == {**CONFIG, "name": "orders", "topic": "u"}
 
 
 def test_errors_of_kraal_stand_at_their_fields(browser: Browser) -> None:
     page = browser.submit(
-        form_of(browser.get(EDIT)), ("do", "save"), topic="", **{"tasks.max": "x", "transforms": "a"}
+        build_form(browser.get(EDIT)), ("do", "save"), topic="", **{"tasks.max": "x", "transforms": "a"}
     )
     assert page.status == 422
     for key in ("topic", "tasks.max", "transforms.a.type"):
@@ -93,18 +93,18 @@ def test_errors_of_kraal_stand_at_their_fields(browser: Browser) -> None:
 def test_a_connector_is_created(api: Api, browser: Browser) -> None:
     page = browser.get(f"/ui/create/{SOURCE_CLASS}")
     assert 'id="errors"' not in page.text
-    done = browser.submit(form_of(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED")
+    done = browser.submit(build_form(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED")
     assert "new: created, to be PAUSED" in done.plain
     assert api.published.latest.config.connectors["new"].config["topic"] == "t"  # type: ignore[index]
 
 
 def test_a_connector_is_created_with_initial_offsets(api: Api, browser: Browser) -> None:
-    fields = form_of(browser.get(f"/ui/create/{SOURCE_CLASS}")).filled(name="new", topic="t")
+    fields = build_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).filled(name="new", topic="t")
     kept = [(name, value) for name, value in fields if not name.startswith("at.")]
     typed = [("at.partition", '{"filename": "/data/x"}'), ("at.offset", '{"position": 7}'), ("do", "save")]
     done = browser.post(f"/ui/create/{SOURCE_CLASS}", *kept, *typed)
     assert "new: created, to be RUNNING (answered 201) altered" in done.plain
-    (sent,) = [each for each in api.herder.asked if isinstance(each, CreateConnector)]
+    (sent,) = [each for each in api.herder.requests if isinstance(each, CreateConnector)]
     assert sent.initial_offsets == [({"filename": "/data/x"}, {"position": 7})]
 
 
@@ -125,11 +125,11 @@ def test_plugins_are_documented_from_the_worker(browser: Browser) -> None:
 
 def test_a_rebalance_is_waited_for_in_the_process_too(api: Api, browser: Browser) -> None:
     api.herder.error = Momentary("Cannot complete request momentarily due to no known leader URL")
-    asked: list[int] = []
+    requests: list[int] = []
 
     def deliver(message: object) -> bool:
-        asked.append(1)
-        if len(asked) > 1:
+        requests.append(1)
+        if len(requests) > 1:
             api.herder.error = None
         return api.herder.deliver(message)
 
@@ -139,7 +139,7 @@ def test_a_rebalance_is_waited_for_in_the_process_too(api: Api, browser: Browser
     assert api.published.latest.config.connectors["orders"].target is TargetState.STOPPED  # type: ignore[index]
 
 
-def test_the_config_tab_tells_that_the_config_has_not_changed(browser: Browser) -> None:
+def test_the_config_tab_reports_an_unchanged_config(browser: Browser) -> None:
     unchanged = "The config has not changed since this worker started."
     assert unchanged in browser.get("/ui/connectors/orders/config").plain
     untold = Browser(FakeConnect({"orders": Connector(config={**CONFIG})}))

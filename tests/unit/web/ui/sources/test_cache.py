@@ -23,7 +23,7 @@ async def test_requests_at_the_same_time_are_one() -> None:
     answers = await asyncio.gather(
         *(shared.ask("GET", "connectors", query=QUERY, caller=CALLER) for _ in range(5))
     )
-    assert len(source.asked) == 1
+    assert len(source.requests) == 1
     assert len({id(answer) for answer in answers}) == 1
 
 
@@ -58,7 +58,7 @@ async def test_another_answer_replaces_it() -> None:
     assert (await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)).value == {"b": {}}
 
 
-async def test_answers_are_dropped_when_the_last_browser_has_left() -> None:
+async def test_answers_are_dropped_when_the_last_browser_disconnects() -> None:
     shared = Shared(FakeSource(LIST, Features(kraal=True, changes=True)))
     one, other = shared.changes(CALLER), shared.changes(CALLER)
     await anext(one)
@@ -70,14 +70,14 @@ async def test_answers_are_dropped_when_the_last_browser_has_left() -> None:
     assert await shared.ask("GET", "connectors", query=QUERY, caller=CALLER) is not first
 
 
-@pytest.mark.parametrize(("keep_s", "asked"), [(0.0, 2), (60.0, 1)])
-async def test_an_answer_is_kept_for_as_long_as_the_source_wants(keep_s: float, asked: int) -> None:
+@pytest.mark.parametrize(("keep_s", "count"), [(0.0, 2), (60.0, 1)])
+async def test_an_answer_is_cached_for_keep_s(keep_s: float, count: int) -> None:
     source = FakeSource(LIST)
     shared = Shared(source, keep_s=keep_s)
     for _ in range(2):
         await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
         await asyncio.sleep(0)
-    assert len(source.asked) == asked
+    assert len(source.requests) == count
 
 
 async def test_an_action_makes_later_requests_ask_anew() -> None:
@@ -86,18 +86,18 @@ async def test_an_action_makes_later_requests_ask_anew() -> None:
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     await shared.ask("PUT", "connectors", "a", "pause", caller=CALLER)
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
-    assert [method for method, _ in source.asked] == ["GET", "PUT", "GET"]
+    assert [method for method, _ in source.requests] == ["GET", "PUT", "GET"]
 
 
 async def test_a_request_that_was_sent_before_a_change_does_not_answer_one_after_it() -> None:
     cache = AnswerCache(keep_s=60)
     gates = [asyncio.Event(), asyncio.Event()]
     sent = [asyncio.Event(), asyncio.Event()]
-    asked = 0
+    count = 0
 
     async def ask() -> Answer:
-        nonlocal asked
-        number, asked = asked, asked + 1
+        nonlocal count
+        number, count = count, count + 1
         sent[number].set()
         await gates[number].wait()
         return Answer(200, b"%d" % number)
@@ -114,7 +114,7 @@ async def test_a_request_that_was_sent_before_a_change_does_not_answer_one_after
     assert (await cache.get(("x",), ask)).body == b"1"
 
 
-async def test_an_error_reaches_all_who_wait_and_is_not_kept() -> None:
+async def test_an_error_reaches_all_waiters_and_is_not_cached() -> None:
     source = FakeSource({"/connectors": Away("gone")})
     shared = Shared(source, keep_s=60)
     results = await asyncio.gather(
@@ -125,7 +125,7 @@ async def test_an_error_reaches_all_who_wait_and_is_not_kept() -> None:
     assert (await shared.ask("GET", "connectors", caller=CALLER)).value == []
 
 
-async def test_a_browser_that_leaves_does_not_take_the_answer_from_others() -> None:
+async def test_a_disconnected_browser_does_not_cancel_other_requests() -> None:
     gate = asyncio.Event()
 
     async def ask() -> Answer:
@@ -146,21 +146,21 @@ async def test_answers_about_one_connector_are_not_shared() -> None:
     shared = Shared(source, keep_s=60)
     for _ in range(2):
         await shared.ask("GET", "connectors", "a", "status", caller=CALLER)
-    assert len(source.asked) == 2
+    assert len(source.requests) == 2
 
 
-async def test_few_answers_are_kept() -> None:
+async def test_the_number_of_cached_answers_is_limited() -> None:
     cache = AnswerCache(keep_s=60)
-    asked = 0
+    count = 0
 
     async def ask() -> Answer:
-        nonlocal asked
-        asked += 1
+        nonlocal count
+        count += 1
         return Answer(200, b"x" * (20 * 1024 * 1024))
 
     for name in ("a", "b", "c", "d", "d"):
         await cache.get((name,), ask)
         await asyncio.sleep(0)
-    assert asked == 4
+    assert count == 4
     await cache.get(("a",), ask)
-    assert asked == 5
+    assert count == 5

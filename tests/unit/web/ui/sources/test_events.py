@@ -8,7 +8,7 @@ import pytest
 
 from kraal.core.server_sent_events import Event
 from web.ui.sources.api import Away, Change, ChangeEvent
-from web.ui.sources.events import change_of, changes_from
+from web.ui.sources.events import changes_from, parse_change
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from web.ui.sources.events import change_of, changes_from
     ],
 )
 def test_an_event_is_a_change(event: Event, expected: Change | None) -> None:
-    assert change_of(event) == expected
+    assert parse_change(event) == expected
 
 
 async def test_an_endless_event_ends_the_stream() -> None:

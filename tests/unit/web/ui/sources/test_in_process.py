@@ -29,7 +29,7 @@ class Echo:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
-        found = {
+        echo = {
             "method": scope["method"],
             "raw_path": scope["raw_path"].decode(),
             "query": scope["query_string"].decode(),
@@ -39,19 +39,19 @@ class Echo:
             "body": message["body"].decode(),
         }
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
-        text = json.dumps(found).encode()
+        text = json.dumps(echo).encode()
         await send({"type": "http.response.body", "body": text[:10], "more_body": True})
         await send({"type": "http.response.body", "body": text[10:]})
 
 
-def source_of(app: ASGIApp, admin: ASGIApp | None = None) -> InProcess:
+def create_source(app: ASGIApp, admin: ASGIApp | None = None) -> InProcess:
     source = InProcess()
     source.bind(app, admin)
     return source
 
 
 async def test_a_request_has_the_callers_credentials_address_scheme_and_raw_path() -> None:
-    answer = await source_of(Echo()).ask(
+    answer = await create_source(Echo()).ask(
         "PUT", "connectors", "a/b ..", "config", query=(("x", "1&2"),), body={"k": "ü"}, caller=CALLER
     )
     assert answer.value == {
@@ -71,13 +71,13 @@ async def test_a_request_has_the_callers_credentials_address_scheme_and_raw_path
 
 
 async def test_a_name_of_dots_is_no_way_up() -> None:
-    answer = await source_of(Echo()).ask("GET", "connectors", "..", "status", caller=Caller())
+    answer = await create_source(Echo()).ask("GET", "connectors", "..", "status", caller=Caller())
     assert answer.value["raw_path"] == "/connectors/%2E%2E/status"
     assert "authorization" not in answer.value["headers"]
 
 
 async def test_admin_paths_go_to_the_application_of_the_admin_listeners() -> None:
-    source = source_of(Echo(404), Echo())
+    source = create_source(Echo(404), Echo())
     assert (await source.ask("GET", "admin", "assignments", caller=CALLER)).status == 200
     with pytest.raises(Refused):
         await source.ask("GET", "connectors", caller=CALLER)
@@ -90,7 +90,7 @@ async def test_an_error_has_connects_message_and_retry_after() -> None:
         await send({"type": "http.response.body", "body": b'{"error_code":409,"message":"rebalance"}'})
 
     with pytest.raises(Refused) as raised:
-        await source_of(app).ask("GET", "x", caller=CALLER)
+        await create_source(app).ask("GET", "x", caller=CALLER)
     assert (raised.value.status, raised.value.text, raised.value.retry_after) == (409, "rebalance", "3")
 
 
@@ -109,48 +109,48 @@ async def stream(scope: Scope, receive: Receive, send: Send) -> None:
     ):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await receive()
-    scope["state"]["left"].set()
+    scope["state"]["disconnected"].set()
 
 
 async def test_changes_are_read_as_they_arrive_and_the_stream_ends_with_the_reader() -> None:
-    left = asyncio.Event()
+    disconnected = asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await stream({**scope, "state": {"left": left}}, receive, send)
+            await stream({**scope, "state": {"disconnected": disconnected}}, receive, send)
         finally:
-            left.set()
+            disconnected.set()
 
-    changes: AsyncGenerator[Change] = source_of(app).changes(CALLER)
+    changes: AsyncGenerator[Change] = create_source(app).changes(CALLER)
     assert await anext(changes) == Change(ChangeEvent.CONNECTED, boot="b")
     assert await anext(changes) == Change(ChangeEvent.CHANGED, names=("a",))
     await changes.aclose()
-    await asyncio.wait_for(left.wait(), 5)
+    await asyncio.wait_for(disconnected.wait(), 5)
 
 
 async def test_a_refused_stream_is_an_error() -> None:
-    changes = source_of(Echo(503)).changes(CALLER)
+    changes = create_source(Echo(503)).changes(CALLER)
     with pytest.raises(Refused) as raised:
         await anext(changes)
     assert raised.value.status == 503
 
 
 @pytest.mark.parametrize("apart", [False, True])
-async def test_a_worker_tells_its_features(*, apart: bool) -> None:
+async def test_features_are_detected(*, apart: bool) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", admin_apart=apart))
-    source = source_of(api.apps.main, api.apps.admin if apart else None)
+    source = create_source(api.apps.main, api.apps.admin if apart else None)
     features = await source.features(Caller())
-    told: dict[str, Any] = {
+    expected: dict[str, Any] = {
         name: getattr(features, name) for name in ("kraal", "assignments", "loggers", "changes")
     }
-    assert told == {"kraal": True, "assignments": True, "loggers": True, "changes": True}
+    assert expected == {"kraal": True, "assignments": True, "loggers": True, "changes": True}
     assert features.supervision
     assert features.version == "4.3.0"
 
 
 async def test_a_change_of_a_worker_arrives() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
-    changes = source_of(api.app).changes(Caller())
+    changes = create_source(api.app).changes(Caller())
     async with asyncio.timeout(10):
         assert (await anext(changes)).event is ChangeEvent.CONNECTED
         api.herder.put("orders", {})

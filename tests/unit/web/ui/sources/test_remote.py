@@ -23,18 +23,18 @@ def remote(handler: Handler, *, retry_s: float = 0.0) -> Remote:
 
 
 async def test_remote_sends_its_own_credentials_and_never_the_browsers() -> None:
-    asked: list[httpx2.Request] = []
+    requests: list[httpx2.Request] = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
-        asked.append(request)
+        requests.append(request)
         return httpx2.Response(200, json={})
 
     caller = Caller("Basic browser", "10.0.0.1")
     await remote(handler).ask("PUT", "connectors", "a/b", query=(("x", "y z"),), body=["ü"], caller=caller)
-    assert str(asked[0].url) == "http://worker:8083/connectors/a%2Fb?x=y+z"
-    assert asked[0].headers["authorization"].startswith("Basic ")
-    assert "browser" not in asked[0].headers["authorization"]
-    assert asked[0].content == b'["\\u00fc"]'
+    assert str(requests[0].url) == "http://worker:8083/connectors/a%2Fb?x=y+z"
+    assert requests[0].headers["authorization"].startswith("Basic ")
+    assert "browser" not in requests[0].headers["authorization"]
+    assert requests[0].content == b'["\\u00fc"]'
 
 
 async def test_a_redirect_is_not_followed() -> None:
@@ -47,8 +47,8 @@ async def test_a_redirect_is_not_followed() -> None:
     assert raised.value.status == 307
 
 
-@pytest.mark.parametrize(("method", "asked"), [("GET", 2), ("POST", 1)])
-async def test_only_a_get_is_repeated_during_a_rebalance(method: str, asked: int) -> None:
+@pytest.mark.parametrize(("method", "requests"), [("GET", 2), ("POST", 1)])
+async def test_only_a_get_is_repeated_during_a_rebalance(method: str, requests: int) -> None:
     count = 0
 
     def handler(_request: httpx2.Request) -> httpx2.Response:
@@ -65,13 +65,13 @@ async def test_only_a_get_is_repeated_during_a_rebalance(method: str, asked: int
         with pytest.raises(Refused) as raised:
             await source.ask(method, caller=CALLER)
         assert raised.value.retry_after == "0"
-    assert count == asked
+    assert count == requests
 
 
 async def test_a_worker_that_is_not_there_is_away() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         source = Remote(RemoteWorker(url=url))
         with pytest.raises(Away, match="does not answer"):
             await source.ask("GET", caller=CALLER)
@@ -95,13 +95,13 @@ async def test_an_error_has_a_text(answer: httpx2.Response, text: str) -> None:
     assert raised.value.text == text
 
 
-async def test_an_answer_that_is_not_json_is_told_when_it_is_used() -> None:
+async def test_an_answer_that_is_not_json_fails_on_use() -> None:
     answer = await remote(lambda _: httpx2.Response(200, text="<html>")).ask("GET", caller=CALLER)
     with pytest.raises(Away, match="not JSON"):
         _ = answer.value
 
 
-async def test_a_java_worker_is_known_by_having_no_openapi_document() -> None:
+async def test_a_java_worker_is_detected_by_its_missing_openapi_document() -> None:
     def handler(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/":
             return httpx2.Response(200, json={"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"})

@@ -59,14 +59,14 @@ async def test_all_browsers_share_one_stream_that_ends_with_the_last_of_them() -
 
 
 @pytest.mark.parametrize("error", [Away("no answer"), Refused(503, "busy"), RuntimeError("bug")])
-async def test_a_worker_that_is_away_is_told_once_and_asked_again_until_it_is_back(error: Exception) -> None:
+async def test_an_unavailable_worker_is_reported_once_and_retried(error: Exception) -> None:
     source = FakeSource(features=error)
     watch = Watch(source, lambda _: None, reconnect_s=0)
     stream = watch.listen(CALLER)
     assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason
     late = watch.listen(CALLER)
     assert (await anext(late)).event is ChangeEvent.UNAVAILABLE
-    source.known = STREAMING
+    source.reported_features = STREAMING
     async with asyncio.timeout(10):
         assert await anext(stream) == HELLO
         assert await anext(late) == HELLO
@@ -165,6 +165,6 @@ async def test_the_poll_is_used_where_there_is_no_stream() -> None:
     source = FakeSource({"/connectors?expand=status&traces=causes": {}}, features=Features())
     stream = Watch(source, lambda _: None).listen(CALLER)
     await first(stream, ChangeEvent.CONNECTED)
-    await until(lambda: ("GET", "/connectors?expand=status&traces=causes") in source.asked)
+    await until(lambda: ("GET", "/connectors?expand=status&traces=causes") in source.requests)
     assert source.streams == 0
     await close(stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from web.ui.views.cluster import Cluster, Rebalance, cluster_of, worker_id
+from web.ui.views.cluster import Cluster, Rebalance, build_cluster, worker_id
 from web.ui.views.states import Shown
 from web.ui.views.statuses import connector_status
 
@@ -55,16 +55,16 @@ def workers(cluster: Cluster) -> dict[str, dict[str, list[int | None]]]:
     return {each.id: dict(each.connectors) for each in cluster.workers}
 
 
-def test_a_worker_of_java_tells_workers_by_statuses() -> None:
-    cluster = cluster_of(None, STATUSES)
-    assert not cluster.known
+def test_workers_of_a_java_cluster_come_from_statuses() -> None:
+    cluster = build_cluster(None, STATUSES)
+    assert not cluster.has_assignments
     assert workers(cluster) == {A: {"orders-1": [None]}, B: {"orders-1": [0, 2]}}
     assert (cluster.workers[1].tasks, cluster.workers[1].instances) == (2, 0)
     assert cluster.workers[1].counts == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
 
 
-def test_the_leader_tells_assignments_and_what_waits() -> None:
-    cluster = cluster_of(ASSIGNMENTS, STATUSES)
+def test_the_leader_reports_assignments_and_waiting_instances() -> None:
+    cluster = build_cluster(ASSIGNMENTS, STATUSES)
     assert (cluster.generation, cluster.leader, cluster.reason, cluster.delay_ms) == (
         7, f"http://{A}/", "a worker left", 300_000,
     )  # fmt: skip
@@ -76,21 +76,21 @@ def test_the_leader_tells_assignments_and_what_waits() -> None:
     assert cluster.waiting[0].task is None
 
 
-def test_the_leader_tells_the_latest_rebalances() -> None:
-    cluster = cluster_of(ASSIGNMENTS, ())
+def test_the_leader_reports_the_latest_rebalances() -> None:
+    cluster = build_cluster(ASSIGNMENTS, ())
     assert cluster.rebalances == [Rebalance(7, 5, A, "a worker left"), Rebalance(6, 4, B, "")]
-    assert not cluster_of({"leader": "x", "rebalances": None}, ()).rebalances, "an older worker"
+    assert not build_cluster({"leader": "x", "rebalances": None}, ()).rebalances, "an older worker"
 
 
 def test_a_standalone_worker_has_no_group() -> None:
     alone = {**ASSIGNMENTS, "protocol": None, "rebalance": None, "waiting": [], "workers": [{"url": None}]}
-    cluster = cluster_of(alone, ())
+    cluster = build_cluster(alone, ())
     assert (cluster.protocol, cluster.rebalanced_ms, list(cluster.waiting)) == ("", None, [])
 
 
 def test_odd_answers_are_no_error() -> None:
     assert (
-        cluster_of(
+        build_cluster(
             {"workers": 7, "waiting": [1], "rebalance": [], "rebalances": [1], "leader": 3}, ()
         ).workers
         == []

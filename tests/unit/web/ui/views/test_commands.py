@@ -9,12 +9,12 @@ from web.ui.views.commands import (
     LABELS,
     Action,
     Subject,
-    action_of,
     action_result,
+    build_request,
     confirmation,
     offered,
-    request_of,
-    subject_of,
+    parse_action,
+    parse_subject,
     task_confirmation,
     task_restart,
     unique_names,
@@ -30,13 +30,13 @@ def status(state: str, *tasks: str, type_: str = "sink") -> Any:
     }
 
 
-def asked(action: Action, *subjects: Subject) -> str:
+def prompt_text(action: Action, *subjects: Subject) -> str:
     dialog = confirmation(action, subjects)
     return " ".join([dialog.question, *dialog.effects])
 
 
 def test_each_action_is_one_request() -> None:
-    assert {each: request_of(each, "a b").text for each in Action} == {
+    assert {each: build_request(each, "a b").text for each in Action} == {
         Action.PAUSE: "PUT /connectors/a%20b/pause",
         Action.RESUME: "PUT /connectors/a%20b/resume",
         Action.STOP: "PUT /connectors/a%20b/stop",
@@ -49,7 +49,7 @@ def test_each_action_is_one_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "actions"),
+    ("answer", "actions"),
     [
         (status("RUNNING", "RUNNING"), "pause restart restart-connector stop delete"),
         (status("RUNNING", "FAILED"), "pause restart restart-failed restart-connector stop delete"),
@@ -59,36 +59,36 @@ def test_each_action_is_one_request() -> None:
         ({}, "pause resume restart restart-failed restart-connector stop delete"),
     ],
 )
-def test_actions_are_offered_by_state(given: Any, actions: str) -> None:
-    subject = subject_of(given, "c")
+def test_actions_are_offered_by_state(answer: Any, actions: str) -> None:
+    subject = parse_subject(answer, "c")
     assert " ".join(offered(subject.state, failed=bool(subject.failed))) == actions
 
 
-def test_a_stop_says_what_ends_and_what_stays() -> None:
-    running = subject_of(status("RUNNING", *["RUNNING"] * 4))
-    assert asked(Action.STOP, running) == (
+def test_a_stop_lists_its_effects() -> None:
+    running = parse_subject(status("RUNNING", *["RUNNING"] * 4))
+    assert prompt_text(Action.STOP, running) == (
         "Stop c? Its 4 tasks end; its config and offsets stay. While stopped, offsets can be changed."
     )
-    assert "Its 1 task ends" in asked(Action.STOP, subject_of(status("RUNNING", "RUNNING")))
-    assert "Their 5 tasks end; their configs and offsets stay" in asked(
+    assert "Its 1 task ends" in prompt_text(Action.STOP, parse_subject(status("RUNNING", "RUNNING")))
+    assert "Their 5 tasks end; their configs and offsets stay" in prompt_text(
         Action.STOP, running, Subject(name="d", tasks=((0, ""),))
     )
 
 
-def test_a_deletion_says_what_happens_to_offsets_by_type() -> None:
+def test_a_deletion_lists_its_effects_on_offsets_by_type() -> None:
     source, sink = Subject(name="a", type="source"), Subject(name="b", type="sink")
-    assert asked(Action.DELETE, source) == (
+    assert prompt_text(Action.DELETE, source) == (
         "Delete a? Its tasks end, and its config is removed. Topics and their records stay. "
         "Its offsets stay: a new connector of the same name continues from them."
     )
-    assert asked(Action.DELETE, sink).endswith(
+    assert prompt_text(Action.DELETE, sink).endswith(
         "Its consumer group stays with its offsets until Kafka expires them."
     )
-    both = asked(Action.DELETE, source, sink)
+    both = prompt_text(Action.DELETE, source, sink)
     assert both.startswith("Delete 2 connectors (a and b)? Their tasks end, and their configs are removed.")
     assert "Source offsets stay" in both
     assert "Consumer groups of sinks stay with their offsets" in both
-    assert "Their consumer groups stay with their offsets" in asked(Action.DELETE, sink, sink)
+    assert "Their consumer groups stay with their offsets" in prompt_text(Action.DELETE, sink, sink)
 
 
 def test_many_deletions_ask_for_their_number() -> None:
@@ -107,26 +107,30 @@ def test_only_stops_and_deletions_are_dangerous() -> None:
 
 
 def test_a_restart_names_tasks_and_repeated_records() -> None:
-    question = asked(Action.RESTART, subject_of(status("PAUSED", "PAUSED", "PAUSED")))
+    question = prompt_text(Action.RESTART, parse_subject(status("PAUSED", "PAUSED", "PAUSED")))
     assert (
-        question
-        == "Restart c and its 2 tasks? Batches in flight may be delivered again. What is paused or stopped stays so."
+        question == "Restart c and its 2 tasks? Batches in flight may be delivered again. "
+        "Paused and stopped connectors stay paused or stopped."
     )
-    assert "Restart only the connector of c?" in asked(Action.RESTART_CONNECTOR, Subject(name="c"))
+    assert "Restart only the connector of c?" in prompt_text(Action.RESTART_CONNECTOR, Subject(name="c"))
     assert task_confirmation("c", 2).question == "Restart task 2 of c?"
 
 
 def test_a_restart_of_the_failed_names_them() -> None:
-    question = asked(Action.RESTART_FAILED, subject_of(status("FAILED", "RUNNING", "FAILED", "FAILED")))
+    question = prompt_text(
+        Action.RESTART_FAILED, parse_subject(status("FAILED", "RUNNING", "FAILED", "FAILED"))
+    )
     assert question == "Restart what has failed of c? This restarts the connector and tasks 1 and 2."
 
 
 def test_a_resume_of_what_failed_is_no_restart() -> None:
-    assert "stays FAILED: resuming does not revive it" in asked(Action.RESUME, subject_of(status("FAILED")))
-    assert "FAILED" not in asked(Action.RESUME, subject_of(status("PAUSED")))
+    assert "stay FAILED: resuming does not restart them" in prompt_text(
+        Action.RESUME, parse_subject(status("FAILED"))
+    )
+    assert "FAILED" not in prompt_text(Action.RESUME, parse_subject(status("PAUSED")))
 
 
-def test_a_restarts_answer_tells_what_was_planned() -> None:
+def test_a_restart_reports_its_plan() -> None:
     assert action_result(Action.RESTART, "c", 202, status("RESTARTING", "RUNNING", "RESTARTING")).text == (
         "restarting the connector and task 1 (answered 202)"
     )
@@ -141,14 +145,14 @@ def test_a_restarts_answer_tells_what_was_planned() -> None:
 
 def test_names_of_actions_are_those_of_the_labels() -> None:
     assert set(LABELS) == set(Action) > set(BULK)
-    assert action_of("pause") is Action.PAUSE
-    assert action_of("PAUSE") is action_of("") is action_of("restart-task") is None
+    assert parse_action("pause") is Action.PAUSE
+    assert parse_action("PAUSE") is parse_action("") is parse_action("restart-task") is None
 
 
 def test_a_selection_has_each_name_once() -> None:
     assert unique_names(["b", "", "a", "b"]) == ["b", "a"]
 
 
-@pytest.mark.parametrize("given", [None, [], {"connector": 1, "tasks": [1, {"id": "x"}, {"id": 1}]}])
-def test_odd_statuses_are_subjects_too(given: Any) -> None:
-    assert subject_of(given, "c").name == "c"
+@pytest.mark.parametrize("answer", [None, [], {"connector": 1, "tasks": [1, {"id": "x"}, {"id": 1}]}])
+def test_odd_statuses_are_subjects_too(answer: Any) -> None:
+    assert parse_subject(answer, "c").name == "c"

@@ -7,11 +7,11 @@ from kraal.config.named_plugins import named_plugins
 from web.ui.views.config import (
     Change,
     Kind,
-    config_of,
     differences,
     entries,
     history_differences,
     only_changes,
+    parse_config,
     password_keys,
 )
 
@@ -103,5 +103,10 @@ def test_password_keys_get_the_prefix_of_their_plugin() -> None:
 
 
 def test_values_that_are_no_text_become_text() -> None:
-    assert config_of({"a": 1, "b": True, "c": None, "d": "x"}) == {"a": "1", "b": "true", "c": None, "d": "x"}
-    assert config_of([1]) == {}
+    assert parse_config({"a": 1, "b": True, "c": None, "d": "x"}) == {
+        "a": "1",
+        "b": "true",
+        "c": None,
+        "d": "x",
+    }
+    assert parse_config([1]) == {}

@@ -51,16 +51,16 @@ KRAAL = {
 TOPICS = {"orders": {"topics": ["b", "a"]}}
 
 
-def test_a_java_worker_tells_states_and_traces() -> None:
+def test_a_java_worker_reports_states_and_traces() -> None:
     page = connector_page("orders", JAVA, {"connector.class": "a.b.C"}, TOPICS)
     assert page.state is Shown.FAILED
     assert [row.instance.task for row in page.tasks] == [1, 0]
     assert page.tasks[0].instance.cause == "E: why"
-    assert (page.supervised, page.numbers, page.policy, page.silent) == (False, [], "", [])
+    assert (page.supervised, page.measures, page.policy, page.silent) == (False, [], "", [])
     assert (page.plugin_name, page.plugin_package, page.topics) == ("C", "a.b", ["a", "b"])
 
 
-def test_a_kraal_worker_tells_restarts_stalls_and_numbers() -> None:
+def test_a_kraal_worker_reports_restarts_stalls_and_metrics() -> None:
     page = connector_page("orders", KRAAL, {}, None)
     assert page.policy == "Failures are restarted automatically (task): at most 5 times in 10 min."
     failed, stalled = page.tasks
@@ -76,10 +76,10 @@ def test_a_kraal_worker_tells_restarts_stalls_and_numbers() -> None:
     assert stalled.progress is not None
     assert page.progress.backlog == 4
     assert page.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
-    assert (page.supervised, [each.key for each in page.numbers]) == (True, ["records_per_s", "backlog"])
+    assert (page.supervised, [each.key for each in page.measures]) == (True, ["records_per_s", "backlog"])
 
 
-def test_a_stall_is_known_from_numbers_alone() -> None:
+def test_a_stall_is_detected_from_metrics_alone() -> None:
     page = connector_page("orders", {**JAVA, "progress": KRAAL["progress"]}, None, None)
     assert [row.instance.state for row in page.tasks] == [Shown.FAILED, Shown.STALLED]
     assert page.tasks[1].step_ms == 400_001
@@ -99,16 +99,16 @@ def test_odd_answers_are_no_error() -> None:
     assert (page.state, list(page.tasks), page.topics, page.plugin) == (Shown.UNKNOWN, [], [], "")
 
 
-def test_tabs_and_entries_that_the_worker_cannot_fill_are_left_out() -> None:
+def test_unsupported_tabs_and_entries_are_omitted() -> None:
     entries = (Entry("", "Overview"), Entry("logs", "Logs", needs="logs"), Entry("edit", "Edit", writes=True))
     assert [each.key for each in available(entries, Features(), read_only=False)] == ["", "edit"]
     assert [each.key for each in available(entries, Features(logs=True), read_only=True)] == ["", "logs"]
 
 
-def test_numbers_that_no_task_has_have_no_column() -> None:
+def test_metrics_without_values_have_no_column() -> None:
     java = {"id": 0, "records_per_second": 0.0, "records_total": 0, "poll_ms": None, "backlog_records": None}
     progress = {"tasks": [java, {"id": 1, "write_ms": 12.5, "commit_ms": None}]}
     page = connector_page("orders", {**JAVA, "progress": progress}, None, None)
-    assert [each.title for each in page.numbers] == ["Records/s", "Records", "Write"]
+    assert [each.title for each in page.measures] == ["Records/s", "Records", "Write"]
     silent = connector_page("orders", {**JAVA, "progress": {"tasks": [{"id": 0}]}}, None, None)
-    assert silent.numbers == []
+    assert silent.measures == []

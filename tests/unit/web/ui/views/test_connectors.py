@@ -1,4 +1,4 @@
-"""The list of connectors: order, filters, pages, and numbers where there are any."""
+"""The list of connectors: order, filters, pages and metrics."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from web.ui.views.connectors import (
     PER_PAGE,
     Choice,
     Listing,
-    choice_of,
+    build_rows,
     listing,
     matching,
-    rows_of,
+    parse_choice,
 )
-from web.ui.views.progress import progress_of, spark_path
+from web.ui.views.progress import parse_progress, spark_path
 from web.ui.views.states import Shown
 
 
-def connector(*states: str, type: str = "sink", own: str = "RUNNING", trace: str = "") -> dict[str, Any]:  # noqa: A002
+def connector(*states: str, type: str = "sink", state: str = "RUNNING", trace: str = "") -> dict[str, Any]:  # noqa: A002
     """Return a status of Connect, as both workers answer it."""
     return {
         "name": "any",
-        "connector": {"state": own, "worker_id": "10.0.0.1:8083"},
+        "connector": {"state": state, "worker_id": "10.0.0.1:8083"},
         "tasks": [
             {
                 "id": number,
@@ -40,10 +40,10 @@ def connector(*states: str, type: str = "sink", own: str = "RUNNING", trace: str
 
 STATUSES = {
     "runs": connector("RUNNING", "RUNNING"),
-    "paused": connector("PAUSED", own="PAUSED"),
-    "stopped": connector(own="STOPPED", type="source"),
+    "paused": connector("PAUSED", state="PAUSED"),
+    "stopped": connector(state="STOPPED", type="source"),
     "a task failed": connector("RUNNING", "FAILED", trace="E: why\n\tat"),
-    "itself failed": connector(own="FAILED", type="source"),
+    "itself failed": connector(state="FAILED", type="source"),
     "stalls": connector("RUNNING"),
     "restarts": connector("RESTARTING"),
     "waits": connector("UNASSIGNED"),
@@ -62,18 +62,20 @@ PROGRESS = {
 INFOS = {"runs": {"config": {"connector.class": "io.Debezium$Mongo"}}, "paused": {"config": None}}
 
 
-def all_of(part: str, found: dict[str, Any]) -> dict[str, Any]:
+def with_part(part: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to `GET /connectors?expand=…`."""
-    return {name: {part: value} for name, value in found.items()}
+    return {name: {part: value} for name, value in values.items()}
 
 
 def listed(**choice: Any) -> Listing:
-    rows = rows_of(all_of("status", STATUSES), all_of("info", INFOS), all_of("progress", PROGRESS))
-    return listing(rows, Choice(**choice), numbers=True)
+    rows = build_rows(
+        with_part("status", STATUSES), with_part("info", INFOS), with_part("progress", PROGRESS)
+    )
+    return listing(rows, Choice(**choice), has_metrics=True)
 
 
-def names(found: Listing) -> list[str]:
-    return [row.name for row in found.rows]
+def names(page_listing: Listing) -> list[str]:
+    return [row.name for row in page_listing.rows]
 
 
 def test_connectors_are_sorted_by_attention_then_name() -> None:
@@ -88,7 +90,7 @@ def test_the_state_by_which_rows_are_sorted_is_that_which_they_show() -> None:
     assert next(row for row in rows if row.name == "stalls").status.tasks[0].state is Shown.STALLED
 
 
-def test_a_failed_task_tells_its_cause() -> None:
+def test_a_failed_task_has_its_cause() -> None:
     row = listed().rows[0]
     assert row.status.causes == ("E: why",)
     assert row.status.tasks_by_state == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
@@ -113,34 +115,41 @@ def test_a_failed_task_tells_its_cause() -> None:
     ],
 )
 def test_filters_and_sorts_apply(choice: dict[str, str], expected: list[str]) -> None:
-    found = names(listed(**choice))
-    assert found[: len(expected)] == expected
+    shown_names = names(listed(**choice))
+    assert shown_names[: len(expected)] == expected
     if "sort" not in choice:
-        assert found == expected
+        assert shown_names == expected
 
 
 def test_counts_are_of_everything_but_the_chosen_state() -> None:
-    found = listed(state="failed", q="failed")
-    assert found.counts == {Shown.FAILED: 2}
-    assert (found.total, found.found) == (9, 2)
+    page_listing = listed(state="failed", q="failed")
+    assert page_listing.counts == {Shown.FAILED: 2}
+    assert (page_listing.total, page_listing.matches) == (9, 2)
     assert list(listed(state="paused").counts)[:2] == [Shown.FAILED, Shown.STALLED]
 
 
-def test_numbers_are_sums_of_those_that_are_known() -> None:
+def test_metrics_are_sums_of_available_values() -> None:
     runs = next(row for row in listed().rows if row.name == "runs")
     assert (runs.progress.records_per_s, runs.progress.backlog) == (4.0, 1)
     assert next(row for row in listed().rows if row.name == "paused").progress.records_per_s is None
 
 
 def test_a_page_has_fifty_rows() -> None:
-    rows = rows_of(all_of("status", {f"c{number:03d}": connector("RUNNING") for number in range(120)}), {})
-    found = listing(rows, Choice(page=3), numbers=False)
-    assert (found.page, found.pages, len(found.rows), found.found) == (3, 3, 20, 120)
-    assert names(listing(rows, Choice(page=1), numbers=False))[0] == "c000"
-    assert len(listing(rows, Choice(page=1), numbers=False).rows) == PER_PAGE
+    rows = build_rows(
+        with_part("status", {f"c{number:03d}": connector("RUNNING") for number in range(120)}), {}
+    )
+    page_listing = listing(rows, Choice(page=3), has_metrics=False)
+    assert (page_listing.page, page_listing.pages, len(page_listing.rows), page_listing.matches) == (
+        3,
+        3,
+        20,
+        120,
+    )
+    assert names(listing(rows, Choice(page=1), has_metrics=False))[0] == "c000"
+    assert len(listing(rows, Choice(page=1), has_metrics=False).rows) == PER_PAGE
     for page in (0, 4, 999):
-        assert listing(rows, Choice(page=page), numbers=False).page == min(max(page, 1), 3)
-    assert listing((), Choice(page=2), numbers=False).page == 1
+        assert listing(rows, Choice(page=page), has_metrics=False).page == min(max(page, 1), 3)
+    assert listing((), Choice(page=2), has_metrics=False).page == 1
 
 
 @pytest.mark.parametrize(
@@ -150,19 +159,22 @@ def test_a_page_has_fifty_rows() -> None:
 def test_all_that_match_are_offered_if_there_are_more_than_a_page_and_not_too_many(
     count: int, *, offered: bool
 ) -> None:
-    rows = rows_of(all_of("status", {f"c{number:04d}": connector("RUNNING") for number in range(count)}), {})
-    assert listing(rows, Choice(), numbers=False).more_than_a_page is offered
+    rows = build_rows(
+        with_part("status", {f"c{number:04d}": connector("RUNNING") for number in range(count)}), {}
+    )
+    assert listing(rows, Choice(), has_metrics=False).more_than_a_page is offered
     assert [row.name for row in matching(rows, Choice(page=2))] == [row.name for row in rows]
 
 
-def test_a_choice_is_read_from_an_address_and_told() -> None:
+def test_a_choice_is_parsed_from_a_query_and_described() -> None:
     choice = Choice(state="failed", q="x", type="sink", worker="w:1", sort="name", page=3)
-    assert choice_of({key: str(value) for key, value in choice.query().items()}) == choice
-    assert choice_of({"page": "-1", "evil": "x"}) == choice_of({"page": "1" * 7}) == Choice()
+    assert parse_choice({key: str(value) for key, value in choice.query().items()}) == choice
+    assert parse_choice({"page": "-1", "evil": "x"}) == parse_choice({"page": "1" * 7}) == Choice()
     assert (
-        choice.told == "in state failed, of type sink, on worker w:1, with a name or class that contains “x”"
+        choice.description
+        == "in state failed, of type sink, on worker w:1, with a name or class that contains “x”"
     )
-    assert Choice(sort="name", page=2).told == ""
+    assert Choice(sort="name", page=2).description == ""
 
 
 def test_a_link_keeps_the_choice_and_begins_at_the_first_page() -> None:
@@ -178,11 +190,11 @@ def test_a_link_keeps_the_choice_and_begins_at_the_first_page() -> None:
     "odd", [None, [], "x", 7, {"tasks": {}}, {"tasks": [1, {"id": "0"}]}, {"connector": []}]
 )
 def test_an_odd_answer_is_an_unknown_state_and_no_error(odd: object) -> None:
-    parts = [all_of(part, {"a": odd}) for part in ("status", "info", "progress")]
-    found = listing(rows_of(*parts), Choice(), numbers=True)
-    assert found.rows[0].state is Shown.UNKNOWN
-    assert rows_of({"a": odd}, {"a": odd}, {"a": odd})[0].state is Shown.UNKNOWN
-    assert rows_of(odd, odd, odd) == () or isinstance(odd, dict)
+    parts = [with_part(part, {"a": odd}) for part in ("status", "info", "progress")]
+    page_listing = listing(build_rows(*parts), Choice(), has_metrics=True)
+    assert page_listing.rows[0].state is Shown.UNKNOWN
+    assert build_rows({"a": odd}, {"a": odd}, {"a": odd})[0].state is Shown.UNKNOWN
+    assert build_rows(odd, odd, odd) == () or isinstance(odd, dict)
 
 
 def test_a_sparkline_has_gaps_and_its_highest_value_on_top() -> None:
@@ -192,14 +204,14 @@ def test_a_sparkline_has_gaps_and_its_highest_value_on_top() -> None:
     assert spark_path("no list") == ""
 
 
-def test_numbers_of_a_task_that_are_no_numbers_are_unknown() -> None:
+def test_malformed_metrics_of_a_task_are_unknown() -> None:
     odd = {"tasks": [{"id": 0, "records_per_second": float("nan"), "backlog_records": True, "errors": []}]}
-    task = progress_of(odd).tasks[0]
+    task = parse_progress(odd).tasks[0]
     assert (task.records_per_s, task.backlog, task.errors) == (None, None, ())
 
 
-def test_errors_of_records_are_told_by_kind() -> None:
-    task = progress_of(
+def test_errors_of_records_are_counted_by_kind() -> None:
+    task = parse_progress(
         {"tasks": [{"id": 0, "errors": {"failed": 2, "skipped": 0, "dead_lettered": 3}}]}
     ).tasks[0]
     assert task.errors == (("failed", 2), ("dead-lettered", 3))

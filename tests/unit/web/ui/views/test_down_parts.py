@@ -30,5 +30,5 @@ def test_parts_have_titles_and_the_second_since_when_they_are_down() -> None:
 
 
 @pytest.mark.parametrize("health", [None, [], {}, {"down": None}, {"down": "spark"}, {"down": ["spark"]}])
-def test_an_answer_without_parts_lists_none(health: Any) -> None:
+def test_an_answer_without_parts_is_empty(health: Any) -> None:
     assert down_parts(health, NOW_MS) == []

@@ -13,9 +13,9 @@ from web.ui.views.form import (
     Marker,
     Widget,
     answer_of_keys,
-    errors_of,
-    form_of,
-    password_keys_of,
+    build_form,
+    parse_errors,
+    parse_password_keys,
 )
 
 JAVA = {
@@ -54,7 +54,7 @@ def answer(*infos: dict[str, Any], groups: tuple[str, ...] = ()) -> Any:
 @pytest.mark.parametrize("name", JAVA)
 def test_every_key_and_every_error_of_javas_answers_is_in_the_form(name: str) -> None:
     config, body = JAVA[name]["request"], JAVA[name]["body"]
-    form = form_of(body, config)
+    form = build_form(body, config)
     fields = [*form.extras, *(each for group in form.groups for each in group.fields)]
     keys = [each.key for each in fields]
     assert len(keys) == len(set(keys))
@@ -62,14 +62,14 @@ def test_every_key_and_every_error_of_javas_answers_is_in_the_form(name: str) ->
     assert {each.key: each.value for each in fields if each.is_set} == {
         key: text or "" for key, text in config.items()
     }
-    told = {error for each in fields for error in each.errors} | set(form.problems)
+    shown_errors = {error for each in fields for error in each.errors} | set(form.problems)
     for each in body["configs"]:
         for error in each["value"]["errors"]:
-            assert error in told or f"{each['value']['name']}: {error}" in told
+            assert error in shown_errors or f"{each['value']['name']}: {error}" in shown_errors
 
 
 def test_groups_and_keys_keep_the_order_of_java() -> None:
-    form = form_of(JAVA["validate-source-good"]["body"], JAVA["validate-source-good"]["request"])
+    form = build_form(JAVA["validate-source-good"]["body"], JAVA["validate-source-good"]["request"])
     assert [each.title for each in form.groups] == [
         "Common",
         "Plugin",
@@ -92,7 +92,7 @@ def test_groups_and_keys_keep_the_order_of_java() -> None:
 def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
     many = [info(f"k{each}", group="Many") for each in range(200)]
     wrong = info("w", group="Wrong", errors=["bad"])
-    form = form_of(
+    form = build_form(
         answer(*many, wrong, info("s", group="Set"), info("r", group="Needed", required=True)), {"s": "1"}
     )
     assert {each.title: each.open for each in form.groups} == {
@@ -108,18 +108,18 @@ def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
 
 
 def test_a_plugin_with_few_keys_shows_them() -> None:
-    assert form_of(answer(info("a")), {}).groups[0].open
-    assert not form_of(answer(*(info(f"a{each}") for each in range(13))), {}).groups[0].open
+    assert build_form(answer(info("a")), {}).groups[0].open
+    assert not build_form(answer(*(info(f"a{each}") for each in range(13))), {}).groups[0].open
 
 
 def test_orders_within_a_group_apply_and_keys_without_one_follow() -> None:
     infos = [info("c", order_in_group=-1), info("b", order_in_group=2), info("a", order=1, order_in_group=1)]
-    assert [each.key for each in form_of(answer(*infos), {}).groups[0].fields] == ["a", "b", "c"]
+    assert [each.key for each in build_form(answer(*infos), {}).groups[0].fields] == ["a", "b", "c"]
 
 
 def test_values_are_those_of_the_config_and_not_of_the_answer() -> None:
-    given = answer(info("secret.text", "geheim"), info("file", "/default", default_value="/default"))
-    form = form_of(given, {"secret.text": HIDDEN})
+    validation = answer(info("secret.text", "geheim"), info("file", "/default", default_value="/default"))
+    form = build_form(validation, {"secret.text": HIDDEN})
     assert field(form, "secret.text").value == HIDDEN
     assert field(form, "secret.text").stored
     assert (field(form, "file").value, field(form, "file").is_set, field(form, "file").default) == (
@@ -131,7 +131,7 @@ def test_values_are_those_of_the_config_and_not_of_the_answer() -> None:
 
 
 def test_each_type_has_its_input() -> None:
-    given = answer(
+    validation = answer(
         info("p", type="PASSWORD", default_value=None),
         info("b", type="BOOLEAN"),
         info("odd", type="BOOLEAN"),
@@ -141,7 +141,7 @@ def test_each_type_has_its_input() -> None:
         info("fixed"),
     )
     config = {"odd": "${env:X}", "my.token": "x", "text": "a\nb", "fixed": "1"}
-    form = form_of(given, config, fixed={"fixed"})
+    form = build_form(validation, config, fixed={"fixed"})
     widgets = {key: field(form, key).widget for key in ("p", "b", "odd", "i", "my.token", "text", "fixed")}
     assert widgets == {
         "p": Widget.SECRET,
@@ -157,13 +157,15 @@ def test_each_type_has_its_input() -> None:
 
 
 def test_defaults_and_recommended_values_of_secrets_are_not_shown() -> None:
-    given = info("p", type="PASSWORD", default_value="geheim", recommended_values=["geheim"])
-    assert "geheim" not in repr(form_of(answer(given, info("x.password", default_value="geheim")), {}))
+    validation = info("p", type="PASSWORD", default_value="geheim", recommended_values=["geheim"])
+    assert "geheim" not in repr(
+        build_form(answer(validation, info("x.password", default_value="geheim")), {})
+    )
 
 
-def test_keys_that_the_worker_does_not_know_are_extras() -> None:
+def test_keys_unknown_to_the_worker_are_extras() -> None:
     body = JAVA["validate-source-overrides-none"]["body"]
-    form = form_of(body, JAVA["validate-source-overrides-none"]["request"])
+    form = build_form(body, JAVA["validate-source-overrides-none"]["request"])
     extra = field(form, "producer.override.zork")
     assert not extra.defined
     assert extra.errors == (
@@ -173,27 +175,27 @@ def test_keys_that_the_worker_does_not_know_are_extras() -> None:
 
 
 def test_an_error_of_a_key_that_is_nowhere_stands_on_top() -> None:
-    form = form_of(answer(), {}, errors={"ghost": ["bad"]}, problems=["refused"])
+    form = build_form(answer(), {}, errors={"ghost": ["bad"]}, problems=["refused"])
     assert form.problems == ("refused", "ghost: bad")
     assert form.errors == 2
 
 
 def test_a_new_form_shows_no_errors() -> None:
-    given = answer(info("r", required=True, errors=["Missing required configuration"]))
-    assert form_of(given, {}, errors={}).errors == 0
-    assert form_of(given, {}).wrong[0].errors == ("Missing required configuration",)
+    validation = answer(info("r", required=True, errors=["Missing required configuration"]))
+    assert build_form(validation, {}, errors={}).errors == 0
+    assert build_form(validation, {}).wrong[0].errors == ("Missing required configuration",)
 
 
-def test_invisible_keys_are_left_out_unless_they_matter() -> None:
-    given = answer(
+def test_invisible_keys_are_omitted_unless_set_or_invalid() -> None:
+    validation = answer(
         info("a", visible=False), info("b", visible=False), info("c", visible=False, errors=["bad"])
     )
-    form = form_of(given, {"b": "1"})
+    form = build_form(validation, {"b": "1"})
     assert [each.key for each in form.groups[0].fields] == ["b", "c"]
 
 
 def test_empty_and_null_values_are_marked() -> None:
-    form = form_of(answer(info("a"), info("b"), info("c"), info("d")), {"a": "", "b": None, "c": "x"})
+    form = build_form(answer(info("a"), info("b"), info("c"), info("d")), {"a": "", "b": None, "c": "x"})
     assert [field(form, key).marker for key in "abcd"] == [
         Marker.EMPTY,
         Marker.NULL,
@@ -203,11 +205,11 @@ def test_empty_and_null_values_are_marked() -> None:
 
 
 def test_errors_are_shown_once() -> None:
-    assert errors_of(answer(info("a", errors=["x", "x", "y"]))) == {"a": ("x", "y")}
+    assert parse_errors(answer(info("a", errors=["x", "x", "y"]))) == {"a": ("x", "y")}
 
 
 def test_password_keys_have_their_prefixes() -> None:
-    assert password_keys_of(JAVA["validate-source-override-types"]["body"]) == {
+    assert parse_password_keys(JAVA["validate-source-override-types"]["body"]) == {
         "producer.override.ssl.keystore.password"
     }
 
@@ -216,7 +218,7 @@ def test_keys_alone_make_a_form() -> None:
     keys = recorded("validate", "validate-config-of-FileStreamSink")["validate-config-of-FileStreamSink"][
         "body"
     ]
-    form = form_of(answer_of_keys(keys, {"file": "/x"}), {"file": "/x"})
+    form = build_form(answer_of_keys(keys, {"file": "/x"}), {"file": "/x"})
     assert form.groups[0].title == "Common"
     assert field(form, "file").value == "/x"
     assert field(form, "name").required
@@ -224,15 +226,15 @@ def test_keys_alone_make_a_form() -> None:
 
 def test_the_json_is_the_config() -> None:
     config = {"b": "ä", "a": None}
-    assert json.loads(form_of(answer(), config).as_json) == config
-    assert list(json.loads(form_of(answer(), config).as_json)) == ["b", "a"]
+    assert json.loads(build_form(answer(), config).as_json) == config
+    assert list(json.loads(build_form(answer(), config).as_json)) == ["b", "a"]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "validation",
     [None, [], "x", {}, {"configs": {}}, {"groups": [1], "configs": [None, {"definition": 3, "value": []}]}],
 )
-def test_odd_answers_make_a_form_of_the_config_alone(given: Any) -> None:
-    form = form_of(given, {"a": "1"})
+def test_odd_answers_make_a_form_of_the_config_alone(validation: Any) -> None:
+    form = build_form(validation, {"a": "1"})
     assert [each.key for each in form.extras] == ["a"]
     assert form.groups == ()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kraal.config.hidden import HIDDEN
 from kraal.core.ids import Config
-from web.ui.views.form import DROP, MARK, VALUE, Form, form_of
+from web.ui.views.form import DROP, MARK, VALUE, Form, build_form
 from web.ui.views.form_post import (
     CHANGED_SECRET,
     JSON,
@@ -47,11 +47,11 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 @given(st.dictionaries(text, st.none() | text | st.sampled_from(["", "a\nb", "a\r\nb", "a\rb", "a\0b"])))
 def test_an_untouched_form_sends_the_config_that_it_shows(config: dict[str, str | None]) -> None:
     config = {key: value for key, value in config.items() if HIDDEN not in (value or "")}
-    posted = read_post(sent(form_of({}, config)))
+    posted = read_post(sent(build_form({}, config)))
     assert restore(posted.config, config).config == config
 
 
-def test_empty_inputs_of_missing_keys_are_left_out() -> None:
+def test_empty_inputs_of_missing_keys_are_dropped() -> None:
     assert read_post([(VALUE + "a", ""), (VALUE + "b", "1")]).config == {"b": "1"}
     assert read_post([(VALUE + "a", "x"), (MARK + "a", "null")]).config == {"a": "x"}
 
@@ -69,7 +69,7 @@ def test_unknown_keys_can_be_removed_and_added() -> None:
     assert read_post(pairs).config == {"b": "2", "c.d": "", "e": "3"}
 
 
-def test_json_is_read_with_numbers_as_they_are_written() -> None:
+def test_json_numbers_stay_as_written() -> None:
     posted = read_post([(JSON, '{"a": 1.50, "b": true, "c": null, "d": "x"}'), (VALUE + "a", "other")])
     assert posted.config == {"a": "1.50", "b": "true", "c": None, "d": "x"}
     assert posted.problem == ""
@@ -84,7 +84,7 @@ def pasted(offset: str) -> str:
     return '{"config": {"a": 1.50}, "initial_offsets": [{"partition": {"n": 1}, "offset": ' + offset + "}]}"
 
 
-def test_numbers_of_pasted_offsets_are_numbers_and_those_of_the_config_texts() -> None:
+def test_pasted_offsets_keep_numbers_and_config_values_become_strings() -> None:
     posted = read_post([(JSON, pasted('{"p": [12345678901234567890, "1", 1.50, 1e3, NaN, true]}'))])
     assert posted.config == {"a": "1.50"}
     assert {type(value) for value in posted.config.values()} == {str}
@@ -100,7 +100,7 @@ def test_numbers_of_pasted_offsets_are_numbers_and_those_of_the_config_texts() -
         ('{"p": ' + "[" * 2000 + "]" * 2000 + "}", "too deeply"),
     ],
 )
-def test_pasted_offsets_that_cannot_be_read_are_told(offset: str, problem: str) -> None:
+def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
     posted = read_post([(JSON, pasted(offset))])
     assert problem in posted.problem
     assert (posted.text, posted.config) == (pasted(offset), {})
@@ -116,14 +116,14 @@ def test_pasted_offsets_that_cannot_be_read_are_told(offset: str, problem: str) 
         ("[" * 100_000, "too deeply"),
     ],
 )
-def test_json_that_is_no_config_is_told_and_kept(written: str, problem: str) -> None:
+def test_json_that_is_not_a_config_is_an_error_and_stays(written: str, problem: str) -> None:
     posted = read_post([(JSON, written)])
     assert problem in posted.problem
     assert posted.text == written
     assert posted.config == {}
 
 
-def test_a_placeholder_left_alone_keeps_the_stored_secret() -> None:
+def test_an_unchanged_placeholder_keeps_the_stored_secret() -> None:
     stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "phrase": "geheim", "a": "1"}
     typed = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "phrase": HIDDEN, "a": "2"}
     restored = restore(typed, stored, {"phrase"})
@@ -170,13 +170,13 @@ def test_a_seal_breaks_with_any_change(other: Config) -> None:
     assert not seals.holds(seal, other, {"phrase"})
 
 
-def test_another_worker_knows_a_seal_by_all_but_the_secrets() -> None:
+def test_another_worker_verifies_a_seal_without_the_secrets() -> None:
     seal = Seals(b"key").seal(STORED, {"phrase"})
     assert Seals(b"other").holds(seal, STORED, {"phrase"})
     assert not Seals(b"other").holds(seal, {**STORED, "a": "2"}, {"phrase"})
 
 
-def test_a_seal_tells_nothing_about_secrets_to_those_who_lack_the_key() -> None:
+def test_a_seal_does_not_reveal_secrets_without_the_key() -> None:
     seals = Seals(b"key")
     one = seals.seal(STORED, {"phrase"})
     two = seals.seal({**STORED, "phrase": "else", "db.password": "else"}, {"phrase"})
@@ -186,7 +186,7 @@ def test_a_seal_tells_nothing_about_secrets_to_those_who_lack_the_key() -> None:
 
 
 @pytest.mark.parametrize("seal", ["", ".", "a.b.c", "ä.ö.ü", "..." * 1000])
-def test_a_made_up_seal_does_not_hold(seal: str) -> None:
+def test_a_forged_seal_is_rejected(seal: str) -> None:
     assert not Seals(b"key").holds(seal, STORED, ())
 
 

@@ -8,12 +8,12 @@ import pytest
 from web.ui.views.offsets import (
     Kind,
     Typed,
+    build_table,
     can_change,
     change_question,
     preview,
     read_rows,
     reset_question,
-    table_of,
 )
 
 
@@ -38,7 +38,7 @@ def typed(row: Any, after: str, *, delete: bool = False) -> Typed:
 
 
 def test_offsets_of_sinks_are_sorted_by_topic_and_number() -> None:
-    table = table_of(sink(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), sink=True)
+    table = build_table(sink(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), sink=True)
     assert [(row.topic, row.number, row.position) for row in table.rows] == [
         ("a", "0", "1"),
         ("t", "9", ""),
@@ -48,14 +48,14 @@ def test_offsets_of_sinks_are_sorted_by_topic_and_number() -> None:
 
 
 def test_offsets_of_sources_keep_the_order_of_their_fields() -> None:
-    (row,) = table_of(source(({"z": 1, "a": "ä"}, {"pos": 1.50})), sink=False).rows
+    (row,) = build_table(source(({"z": 1, "a": "ä"}, {"pos": 1.50})), sink=False).rows
     assert row.partition == '{"z": 1, "a": "ä"}'
     assert row.offset == '{"pos": 1.5}'
 
 
 def test_a_table_is_filtered_and_cut() -> None:
     answer = source(*(({"file": f"F{each}"}, {"p": each}) for each in range(30)))
-    table = table_of(answer, sink=False, query="f1", limit=5)
+    table = build_table(answer, sink=False, query="f1", limit=5)
     assert (len(table.rows), table.matching, table.total) == (5, 11, 30)
 
 
@@ -75,7 +75,7 @@ def test_offsets_change_only_when_stopped_without_tasks(*, status: Any, allowed:
 
 def test_a_preview_shows_old_and_new_with_the_distance() -> None:
     answer = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
-    rows = table_of(answer, sink=True).rows
+    rows = build_table(answer, sink=True).rows
     outcome = preview(
         [
             typed(rows[0], "90"),
@@ -106,7 +106,7 @@ def test_a_preview_shows_old_and_new_with_the_distance() -> None:
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 19, "+1"])
 def test_an_offset_of_a_sink_is_a_number(text: str) -> None:
     answer = sink(("t", 0, 1))
-    (row,) = table_of(answer, sink=True).rows
+    (row,) = build_table(answer, sink=True).rows
     outcome = preview([typed(row, text)], answer, sink=True)
     assert outcome.changes == ()
     assert "whole number" in outcome.errors[row.partition]
@@ -114,13 +114,13 @@ def test_an_offset_of_a_sink_is_a_number(text: str) -> None:
 
 def test_a_row_without_an_offset_may_stay_empty_only_if_it_is_deleted() -> None:
     answer = sink(("t", 0, None))
-    (row,) = table_of(answer, sink=True).rows
+    (row,) = build_table(answer, sink=True).rows
     assert preview([typed(row, "", delete=True)], answer, sink=True).changes == ()
 
 
 def test_offsets_of_sources_are_json() -> None:
     answer = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
-    one, two = table_of(answer, sink=False).rows
+    one, two = build_table(answer, sink=False).rows
     outcome = preview([typed(one, '{"position":0}'), typed(two, '{ "position" : 6 }')], answer, sink=False)
     assert [(each.before, each.after, each.kind) for each in outcome.changes] == [
         ('{"position": 5}', '{"position": 0}', Kind.CHANGED)
@@ -136,13 +136,13 @@ def test_offsets_of_sources_are_json() -> None:
 )
 def test_an_offset_of_a_source_is_an_object_or_null(text: str) -> None:
     answer = source(({"a": 1}, {"p": 1}))
-    (row,) = table_of(answer, sink=False).rows
+    (row,) = build_table(answer, sink=False).rows
     assert row.partition in preview([typed(row, text)], answer, sink=False).errors
     assert preview([typed(row, "null")], answer, sink=False).changes[0].kind is Kind.DELETED
 
 
-def test_an_offset_that_moved_meanwhile_is_told() -> None:
-    (row,) = table_of(sink(("t", 0, 5)), sink=True).rows
+def test_a_concurrent_offset_change_is_reported() -> None:
+    (row,) = build_table(sink(("t", 0, 5)), sink=True).rows
     outcome = preview([typed(row, "0")], sink(("t", 0, 8)), sink=True)
     assert outcome.moved == (row.partition,)
     assert outcome.changes[0].before == '{"kafka_offset": 8}'
@@ -183,7 +183,7 @@ def test_posted_rows_are_read_in_order() -> None:
 
 def test_questions_name_what_happens() -> None:
     answer = sink(("t", 0, 5))
-    (row,) = table_of(answer, sink=True).rows
+    (row,) = build_table(answer, sink=True).rows
     outcome = preview([typed(row, "0")], answer, sink=True)
     assert change_question("s", outcome.changes, sink=True).startswith(
         "Change 1 offset of s? Records between"
@@ -196,4 +196,4 @@ def test_questions_name_what_happens() -> None:
 
 @pytest.mark.parametrize("answer", [None, [], {"offsets": None}, {"offsets": [1, {"partition": None}]}])
 def test_odd_answers_are_shown_as_far_as_they_go(answer: Any) -> None:
-    assert all(row.partition == "null" for row in table_of(answer, sink=True).rows)
+    assert all(row.partition == "null" for row in build_table(answer, sink=True).rows)

@@ -10,8 +10,8 @@ from web.ui.views.plugins import (
     documented,
     example,
     example_name,
+    parse_plugins,
     plugin_named,
-    plugins_of,
 )
 
 ALL = recorded("plugins")["plugins-all"]["body"]
@@ -22,7 +22,7 @@ def keys(plugin: str) -> Any:
 
 
 def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
-    kinds = by_kind(plugins_of(ALL))
+    kinds = by_kind(parse_plugins(ALL))
     assert [each.title for each in kinds] == [
         "Sources",
         "Sinks",
@@ -42,16 +42,16 @@ def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
     )
 
 
-def test_plugins_are_found_by_a_part_of_their_class() -> None:
-    assert {each.short for each in plugins_of(ALL, "filestream")} == {
+def test_plugins_are_filtered_by_a_part_of_their_class() -> None:
+    assert {each.short for each in parse_plugins(ALL, "filestream")} == {
         "FileStreamSinkConnector",
         "FileStreamSourceConnector",
     }
-    plugin = plugin_named(plugins_of(ALL), "FileStreamSinkConnector")
+    plugin = plugin_named(parse_plugins(ALL), "FileStreamSinkConnector")
     assert plugin is not None
     assert (plugin.type, plugin.connector, plugin.version) == ("sink", True, "4.3.0")
-    assert plugin_named(plugins_of(ALL), "FileStreamSink") == plugin
-    assert plugin_named(plugins_of(ALL), "Nope") is None
+    assert plugin_named(parse_plugins(ALL), "FileStreamSink") == plugin
+    assert plugin_named(parse_plugins(ALL), "Nope") is None
 
 
 def test_documentation_keeps_groups_and_puts_the_plugins_own_first() -> None:
@@ -77,14 +77,14 @@ def test_an_example_has_the_required_and_important_keys() -> None:
 
 
 def test_an_example_masks_secrets_and_uses_defaults() -> None:
-    given: Any = [
+    infos: Any = [
         {"name": "p", "type": "PASSWORD", "required": True, "default_value": None, "importance": "LOW"},
         {"name": "a.token", "type": "STRING", "required": False, "default_value": None, "importance": "HIGH"},
         {"name": "port", "type": "INT", "required": True, "default_value": "3306", "importance": "HIGH"},
         {"name": "low", "type": "INT", "required": False, "default_value": "1", "importance": "LOW"},
         {"name": "empty", "type": "LIST", "required": False, "default_value": "", "importance": "HIGH"},
     ]
-    config = example(Plugin(name="x.MySQLConnector", type="source", version=""), given)
+    config = example(Plugin(name="x.MySQLConnector", type="source", version=""), infos)
     assert config == {
         "name": "my-my-sql",
         "connector.class": "x.MySQLConnector",
@@ -95,7 +95,7 @@ def test_an_example_masks_secrets_and_uses_defaults() -> None:
     }
 
 
-def test_a_name_is_made_of_any_class() -> None:
+def test_a_name_is_derived_from_any_class() -> None:
     assert example_name(Plugin(name="x.HTTPSink2Connector", type="sink", version="")) == "my-http-sink2"
     assert example_name(Plugin(name="", type="sink", version="")) == "my-connector"
     assert example_name(Plugin(name="<script>", type="sink", version="")) == "my-script"

@@ -109,7 +109,7 @@ def test_the_root_cause_is_one_line(trace: object, cause: str) -> None:
         (10_000, "10k"), (12_345, "12.3k"), (1_500_000, "1.5M"), (2e9, "2G"), (-12_345, "-12.3k"),
     ],
 )  # fmt: skip
-def test_numbers_are_short(value: float | None, text: str) -> None:
+def test_format_number_shortens_values(value: float | None, text: str) -> None:
     assert number(value) == text
 
 
@@ -124,7 +124,7 @@ def test_durations_have_one_unit(ms: float | None, text: str) -> None:
     assert duration(ms) == text
 
 
-def test_times_are_utc_until_a_script_knows_the_readers_zone() -> None:
+def test_times_are_utc_without_scripts() -> None:
     assert iso(1_763_769_600_123) == "2025-11-22T00:00:00.123Z"
     assert utc(1_763_769_600_123) == "2025-11-22 00:00:00 UTC"
     assert iso(1e300) == "9999-12-31T23:59:59.000Z"

@@ -25,7 +25,7 @@ def test_documentation_that_is_no_text_is_empty() -> None:
     assert plain_text(None) == plain_text({"a": 1}) == ""
 
 
-def test_numbers_have_their_nouns() -> None:
+def test_counted_adds_the_noun() -> None:
     assert [counted(each, "task") for each in (0, 1, 1234)] == ["0 tasks", "1 task", "1,234 tasks"]
 
 

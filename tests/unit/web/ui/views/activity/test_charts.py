@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.charts import HEIGHT, MAX_LINES, WIDTH, charts_of, line_path
+from web.ui.views.activity.charts import HEIGHT, MAX_LINES, WIDTH, build_charts, line_path
 
 
 def task(number: int, **values: Any) -> Any:
@@ -16,20 +16,20 @@ def series(*tasks: Any) -> Any:
     return {"step_ms": 5_000, "start_ms": 60_000, "tasks": list(tasks), "silent": ["w:2"]}
 
 
-def lines(found: Any, key: str) -> dict[str, list[float | None]]:
+def lines(parsed: Any, key: str) -> dict[str, list[float | None]]:
     return {
-        each.label: list(each.values) for chart in found.charts if chart.key == key for each in chart.lines
+        each.label: list(each.values) for chart in parsed.charts if chart.key == key for each in chart.lines
     }
 
 
 def test_a_single_task_has_one_line() -> None:
-    charts = charts_of(series(task(0, records_per_second=[1, None, 3])))
+    charts = build_charts(series(task(0, records_per_second=[1, None, 3])))
     assert lines(charts, "rate") == {"Task 0": [1, None, 3]}
     assert (charts.start_ms, charts.step_ms, charts.count, charts.silent) == (60_000, 5_000, 3, ["w:2"])
 
 
 def test_several_tasks_have_a_total_and_a_line_each() -> None:
-    charts = charts_of(
+    charts = build_charts(
         series(task(0, backlog_records=[1, None, None]), task(1, backlog_records=[2, 5, None]))
     )
     assert lines(charts, "backlog") == {
@@ -40,17 +40,17 @@ def test_several_tasks_have_a_total_and_a_line_each() -> None:
 
 
 def test_many_tasks_have_a_total_only() -> None:
-    charts = charts_of(series(*(task(at, records_per_second=[1]) for at in range(MAX_LINES + 1))))
+    charts = build_charts(series(*(task(at, records_per_second=[1]) for at in range(MAX_LINES + 1))))
     assert lines(charts, "rate") == {"All tasks": [MAX_LINES + 1]}
 
 
 def test_one_task_of_several_can_be_shown_alone() -> None:
-    charts = charts_of(series(task(0, records_per_second=[1]), task(1, records_per_second=[2])), task=1)
+    charts = build_charts(series(task(0, records_per_second=[1]), task(1, records_per_second=[2])), task=1)
     assert lines(charts, "rate") == {"Task 1": [2]}
 
 
 def test_phases_are_means_of_the_tasks_that_had_batches() -> None:
-    charts = charts_of(
+    charts = build_charts(
         series(
             task(0, write_ms=[10, None, 10, 10], commit_ms=[1, 1, 1, 1]),
             task(1, write_ms=[20, None, 20, 20], commit_ms=[None, 2, 3, 3]),
@@ -64,8 +64,8 @@ def test_phases_are_means_of_the_tasks_that_had_batches() -> None:
 
 def test_phases_are_stacked_only_if_they_are_those_of_the_same_batches() -> None:
     def stacked(**values: Any) -> bool:
-        many = charts_of(series(*(task(number, **values) for number in range(4)))).charts[0]
-        (chart,) = charts_of(series(task(0, **values))).charts
+        many = build_charts(series(*(task(number, **values) for number in range(4)))).charts[0]
+        (chart,) = build_charts(series(task(0, **values))).charts
         assert many.stacked == chart.stacked
         return chart.stacked
 
@@ -74,31 +74,31 @@ def test_phases_are_stacked_only_if_they_are_those_of_the_same_batches() -> None
     assert not stacked(poll_ms=[3, 3, 3, 3], commit_ms=[None, 60, None, None])
     takes_turns = [task(0, poll_ms=[3, 3, 3], commit_ms=[9, None, None]), task(1, poll_ms=[3, 3, 3])]
     takes_turns.append(task(2, poll_ms=[3, 3, 3], commit_ms=[None, 9, None]))
-    assert not charts_of(series(*takes_turns)).charts[0].stacked
+    assert not build_charts(series(*takes_turns)).charts[0].stacked
 
 
-def test_a_page_knows_whether_it_shows_times() -> None:
-    assert charts_of(series(task(0, poll_ms=[1]))).has_times
-    assert not charts_of(series(task(0, records_per_second=[1], poll_ms=[None]))).has_times
+def test_charts_report_whether_they_have_times() -> None:
+    assert build_charts(series(task(0, poll_ms=[1]))).has_times
+    assert not build_charts(series(task(0, records_per_second=[1], poll_ms=[None]))).has_times
 
 
-def test_a_chart_without_values_is_left_out() -> None:
-    assert charts_of(series(task(0, records_per_second=[None], backlog_records=[]))).charts == []
+def test_a_chart_without_values_is_omitted() -> None:
+    assert build_charts(series(task(0, records_per_second=[None], backlog_records=[]))).charts == []
 
 
-def test_a_line_tells_latest_mean_and_highest() -> None:
-    (line,) = charts_of(series(task(0, records_per_second=[1, 6, 2, None]))).charts[0].lines
+def test_a_line_has_latest_mean_and_highest() -> None:
+    (line,) = build_charts(series(task(0, records_per_second=[1, 6, 2, None]))).charts[0].lines
     assert (line.latest, line.mean, line.highest) == (2, 3, 6)
 
 
 def test_lines_of_a_chart_have_one_scale_and_gaps() -> None:
     assert line_path([0, 10, None, 5], 10) == f"M0.0,{HEIGHT - 1}.0L{WIDTH / 3:.1f},1.0M{WIDTH:.1f},40.0h2"
-    rate = charts_of(series(task(0, records_per_second=[2]), task(1, records_per_second=[2]))).charts[0]
+    rate = build_charts(series(task(0, records_per_second=[2]), task(1, records_per_second=[2]))).charts[0]
     assert [each.path[:9] for each in rate.lines] == ["M0.0,1.0h", "M0.0,40.0", "M0.0,40.0"]
 
 
 def test_chart_data_is_plain_json() -> None:
-    charts = charts_of(series(task(0, records_per_second=[1, float("nan"), True, "<script>"])))
+    charts = build_charts(series(task(0, records_per_second=[1, float("nan"), True, "<script>"])))
     text = json.dumps(charts.to_json(), allow_nan=False)
     assert json.loads(text)["charts"] == [
         {
@@ -112,13 +112,13 @@ def test_chart_data_is_plain_json() -> None:
 
 @pytest.mark.parametrize("answer", [None, [], {"tasks": 7}, {"tasks": [None, {"records_per_second": 7}]}])
 def test_an_answer_of_another_shape_has_no_charts(answer: object) -> None:
-    assert charts_of(answer).charts == []
+    assert build_charts(answer).charts == []
 
 
 def test_arrays_of_different_lengths_are_filled_up() -> None:
-    charts = charts_of(series(task(0, records_per_second=[1, 2, 3]), task(1, records_per_second=[1])))
+    charts = build_charts(series(task(0, records_per_second=[1, 2, 3]), task(1, records_per_second=[1])))
     assert lines(charts, "rate")["All tasks"] == [2, 2, 3]
 
 
 def test_endless_arrays_are_cut() -> None:
-    assert charts_of(series(task(0, records_per_second=[1] * 5_000))).count == 1_000
+    assert build_charts(series(task(0, records_per_second=[1] * 5_000))).count == 1_000

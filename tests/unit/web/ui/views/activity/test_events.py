@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.events import PER_PAGE, events_of
+from web.ui.views.activity.events import PER_PAGE, parse_events
 
 
 def event(seq: int, kind: str = "state", text: str = "", connector: str | None = "orders") -> Any:
@@ -29,18 +29,18 @@ ANSWER = {
 }
 
 
-def test_the_newest_event_comes_first_with_who_asked_for_it() -> None:
-    events = events_of(ANSWER)
+def test_the_newest_event_comes_first_with_its_author() -> None:
+    events = parse_events(ANSWER)
     assert [each.text for each in events.events] == ["event 4", "event 3", "event 2", "event 1"]
     assert events.events[0].by == "PUT from 10.0.0.7"
     assert [each.title for each in events.events] == ["odd", "Configs", "Configs", "Rebalances"]
 
 
 def test_events_are_chosen_by_kind_and_connector_and_the_kinds_are_counted() -> None:
-    events = events_of(ANSWER, kind="config", connector="orders")
+    events = parse_events(ANSWER, kind="config", connector="orders")
     assert [each.seq for each in events.events] == [2]
     assert events.kinds == [("config", "Configs", 1), ("odd", "odd", 1)]
-    assert events_of(ANSWER).kinds == [
+    assert parse_events(ANSWER).kinds == [
         ("rebalance", "Rebalances", 1),
         ("config", "Configs", 2),
         ("odd", "odd", 1),
@@ -49,19 +49,19 @@ def test_events_are_chosen_by_kind_and_connector_and_the_kinds_are_counted() -> 
 
 def test_failures_stand_out() -> None:
     texts = ("task orders-0 FAILED on w:1: full", "task orders-0 RUNNING on w:1: it FAILED on w:2", "")
-    events = events_of({"events": [event(9 - at, "state", text) for at, text in enumerate(texts)]})
+    events = parse_events({"events": [event(9 - at, "state", text) for at, text in enumerate(texts)]})
     assert [each.urgent for each in events.events] == [True, False, False]
-    assert events_of({"events": [event(1, "given_up")]}).events[0].urgent
+    assert parse_events({"events": [event(1, "given_up")]}).events[0].urgent
 
 
 def test_many_events_are_on_several_pages() -> None:
     answer = {"events": [event(at) for at in range(1, PER_PAGE + 2)]}
-    first, last = events_of(answer), events_of(answer, page=99)
-    assert (len(first.events), first.page, first.pages, first.found) == (PER_PAGE, 1, 2, PER_PAGE + 1)
+    first, last = parse_events(answer), parse_events(answer, page=99)
+    assert (len(first.events), first.page, first.pages, first.total) == (PER_PAGE, 1, 2, PER_PAGE + 1)
     assert ([each.seq for each in last.events], last.page) == ([1], 2)
 
 
 @pytest.mark.parametrize("answer", [None, [], {"events": {}}, {"events": [7]}])
 def test_an_answer_of_another_shape_has_no_events(answer: object) -> None:
-    events = events_of(answer)
+    events = parse_events(answer)
     assert (list(events.events), events.pages) == ([], 1)

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.logs import MAX_LINES, level_of, level_request, level_result, log_of, loggers_of
+from web.ui.views.activity.logs import (
+    MAX_LINES,
+    filter_log,
+    level_request,
+    level_result,
+    parse_level,
+    plugin_loggers,
+)
 
 
 def line(
@@ -22,7 +29,7 @@ def line(
 
 
 def messages(answer: Any, **choice: Any) -> list[str]:
-    return [each.message for each in log_of(answer, **choice).lines]
+    return [each.message for each in filter_log(answer, **choice).lines]
 
 
 def test_the_newest_line_comes_first_also_of_several_workers() -> None:
@@ -45,8 +52,8 @@ def test_lines_are_chosen_by_task_and_by_text() -> None:
     assert messages(answer, query="full") == ["line 4", "Disk FULL"]
 
 
-def test_a_page_has_a_limited_number_of_lines_and_says_that_there_are_more() -> None:
-    log = log_of({"lines": [line(at) for at in range(MAX_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
+def test_a_page_has_a_limited_number_of_lines_and_a_note() -> None:
+    log = filter_log({"lines": [line(at) for at in range(MAX_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
     assert (len(log.lines), log.more, log.dropped, log.silent) == (MAX_LINES, True, 7, ["w:2"])
     assert log.lines[0].id == MAX_LINES
 
@@ -54,7 +61,7 @@ def test_a_page_has_a_limited_number_of_lines_and_says_that_there_are_more() -> 
 def test_levels_have_a_tone() -> None:
     tones = [
         each.tone
-        for each in log_of({"lines": [line(9 - at, level) for at, level in enumerate(LEVELS)]}).lines
+        for each in filter_log({"lines": [line(9 - at, level) for at, level in enumerate(LEVELS)]}).lines
     ]
     assert tones == ["fine", "fine", "info", "warn", "error", "error", "info"]
 
@@ -62,9 +69,11 @@ def test_levels_have_a_tone() -> None:
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL", "odd")
 
 
-@pytest.mark.parametrize(("asked", "level"), [("warn", "WARN"), ("WARNING", "WARN"), ("", ""), ("<b>", "")])
-def test_a_level_of_the_query_is_known_or_none(asked: str, level: str) -> None:
-    assert level_of(asked) == level
+@pytest.mark.parametrize(
+    ("query_level", "level"), [("warn", "WARN"), ("WARNING", "WARN"), ("", ""), ("<b>", "")]
+)
+def test_parse_level_ignores_unknown_levels(query_level: str, level: str) -> None:
+    assert parse_level(query_level) == level
 
 
 def test_loggers_are_those_of_the_plugin_and_of_the_lines_with_the_nearest_level() -> None:
@@ -74,8 +83,8 @@ def test_loggers_are_those_of_the_plugin_and_of_the_lines_with_the_nearest_level
         "org.acme.sink.writer": {"level": "DEBUG"},
         "org.acmeother": {"level": "OFF"},
     }
-    lines = log_of({"lines": [line(1, logger="kraal.engine")]}).lines
-    loggers = loggers_of(levels, "org.acme.sink.JdbcSink", lines)
+    lines = filter_log({"lines": [line(1, logger="kraal.engine")]}).lines
+    loggers = plugin_loggers(levels, "org.acme.sink.JdbcSink", lines)
     assert [(each.name, each.level) for each in loggers] == [
         ("org.acme.sink", "WARN"),
         ("org.acme.sink.writer", "DEBUG"),
@@ -84,8 +93,10 @@ def test_loggers_are_those_of_the_plugin_and_of_the_lines_with_the_nearest_level
 
 
 def test_a_plugin_by_its_alias_has_the_loggers_of_its_lines() -> None:
-    lines = log_of({"lines": [line(1, logger="x")]}).lines
-    assert [(each.name, each.level) for each in loggers_of(None, "FileStreamSource", lines)] == [("x", "")]
+    lines = filter_log({"lines": [line(1, logger="x")]}).lines
+    assert [(each.name, each.level) for each in plugin_loggers(None, "FileStreamSource", lines)] == [
+        ("x", "")
+    ]
 
 
 def test_a_level_is_set_by_one_request() -> None:
@@ -104,12 +115,12 @@ def test_a_level_is_set_by_one_request() -> None:
         ("a", "INFO", "world", "no scope 'world'"),
     ],
 )
-def test_a_level_that_cannot_be_set_is_not_asked_for(logger: str, level: str, scope: str, why: str) -> None:
+def test_a_level_is_not_requested_without_support(logger: str, level: str, scope: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         level_request(logger, level, scope)
 
 
-def test_the_answer_tells_how_far_a_level_reaches() -> None:
+def test_the_result_names_the_scope_of_a_level() -> None:
     assert level_result("DEBUG", "cluster", "w:1", None) == "will log at DEBUG on all workers"
     assert (
         level_result("DEBUG", "worker", "w:1", ["a", "a.b", "a.c"])
@@ -120,5 +131,5 @@ def test_the_answer_tells_how_far_a_level_reaches() -> None:
 
 @pytest.mark.parametrize("answer", [None, [], {"lines": 7}, {"lines": [None, 7]}])
 def test_an_answer_of_another_shape_has_no_lines(answer: object) -> None:
-    assert log_of(answer).lines == []
-    assert log_of({"lines": [{}]}).lines[0].message == ""
+    assert filter_log(answer).lines == []
+    assert filter_log({"lines": [{}]}).lines[0].message == ""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.timeline import STRIP_WIDTH, Timeline, of_instance, strip_of, timeline_of
+from web.ui.views.activity.timeline import STRIP_WIDTH, Timeline, build_strip, build_timeline, select_instance
 
 NOW = 1_000_000
 
@@ -26,7 +26,7 @@ def state(
 
 def life(*states: Any) -> Timeline:
     """Return the time line of states that are given in the order in which they happened."""
-    return timeline_of(
+    return build_timeline(
         {"worker_id": "w:9", "since_ms": 5, "dropped": 2, "states": list(reversed(states))}, NOW
     )
 
@@ -57,8 +57,8 @@ def test_states_of_other_instances_do_not_end_a_state() -> None:
         (0, 200, 200),
         (None, 100, NOW - 100),
     ]
-    assert [each.ms for each in of_instance(timeline, 0).entries] == [400, 200]
-    assert [each.ms for each in of_instance(timeline, None).entries] == [100]
+    assert [each.ms for each in select_instance(timeline, 0).entries] == [400, 200]
+    assert [each.ms for each in select_instance(timeline, None).entries] == [100]
 
 
 def test_clocks_that_differ_give_no_negative_duration() -> None:
@@ -76,14 +76,14 @@ def test_a_removed_instance_has_no_duration() -> None:
     ]
 
 
-def test_an_entry_tells_when_the_instance_came_from_another_worker() -> None:
+def test_an_entry_marks_an_instance_from_another_worker() -> None:
     timeline = life(
         state(100, "RUNNING"), state(200, "RUNNING", worker="w:2"), state(300, "PAUSED", worker="w:2")
     )
     assert [each.moved for each in timeline.entries] == [False, True, False]
 
 
-def test_a_state_from_before_the_worker_started_says_so() -> None:
+def test_a_state_before_the_worker_started_is_marked() -> None:
     assert life(state(100, "RUNNING", "as stored")).entries[0].cause == "found when the worker started"
 
 
@@ -108,7 +108,7 @@ def test_a_restart_without_a_state_of_its_own_is_counted() -> None:
     assert (timeline.automatic, timeline.restarts[0].ran_ms) == (1, NOW - 200)
 
 
-def test_a_restart_tells_how_long_it_helped() -> None:
+def test_a_restart_has_the_duration_of_its_effect() -> None:
     timeline = life(
         state(100, "RESTARTING", "restarted", by="POST from 10.0.0.7"),
         state(120, "RUNNING", "restarted"),
@@ -124,9 +124,9 @@ def test_a_restart_tells_how_long_it_helped() -> None:
     ]
 
 
-def test_the_strip_shows_states_by_their_duration_and_none_too_narrow_to_see() -> None:
+def test_the_strip_shows_states_by_duration_with_a_minimum_width() -> None:
     entries = life(state(0, "RUNNING"), state(999_990, "FAILED"), state(999_995, "RESTARTING")).entries
-    timeline = strip_of(entries, NOW)
+    timeline = build_strip(entries, NOW)
     assert [each.state for each in timeline] == ["running", "failed", "restarting"]
     assert timeline[0].width > 500
     assert min(each.width for each in timeline) >= 3
@@ -137,29 +137,29 @@ def test_the_strip_shows_states_by_their_duration_and_none_too_narrow_to_see() -
 def test_the_strip_is_limited_to_a_day_and_to_what_fits() -> None:
     day = 24 * 3_600_000
     now = 10 * day
-    entries = timeline_of(
+    entries = build_timeline(
         {"states": [state(now - 1, "FAILED"), state(now - day // 2, "PAUSED"), state(0, "RUNNING")]}, now
     )
-    widths = {each.state: each.width for each in strip_of(entries.entries, now)}
+    widths = {each.state: each.width for each in build_strip(entries.entries, now)}
     assert widths["running"] == pytest.approx(widths["paused"], abs=2)
     many = [state(now - at, "FAILED" if at % 2 else "RUNNING") for at in range(1_000)]
-    timeline = strip_of(timeline_of({"states": many}, now).entries, now)
+    timeline = build_strip(build_timeline({"states": many}, now).entries, now)
     assert sum(each.width for each in timeline) == pytest.approx(STRIP_WIDTH, abs=STRIP_WIDTH / 10)
     assert timeline[-1].state == "running"
 
 
 @pytest.mark.parametrize("entries", [[], [state(NOW, "RUNNING")]])
-def test_the_strip_of_nothing_or_of_no_time_has_no_error(entries: Any) -> None:
-    assert len(strip_of(timeline_of({"states": entries}, NOW).entries, NOW)) == len(entries)
+def test_the_strip_of_an_empty_timeline_is_valid(entries: Any) -> None:
+    assert len(build_strip(build_timeline({"states": entries}, NOW).entries, NOW)) == len(entries)
 
 
 @pytest.mark.parametrize("history", [None, [], "x", {"states": "x"}, {"states": [None, {}, {"ms": "x"}]}])
 def test_an_answer_of_another_shape_has_no_entries(history: object) -> None:
-    assert timeline_of(history, NOW).entries == []
+    assert build_timeline(history, NOW).entries == []
 
 
 def test_values_of_other_types_are_missing() -> None:
-    timeline = timeline_of(
+    timeline = build_timeline(
         {"states": [{"ms": 1, "task": "x", "state": 7, "cause": None, "generation": True}]}, NOW
     )
     assert [(each.task, each.state, each.cause, each.generation) for each in timeline.entries] == [

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.timeline import of_instance, timeline_of
-from web.ui.views.activity.verdict import Verdict, verdict_of
+from web.ui.views.activity.timeline import build_timeline, select_instance
+from web.ui.views.activity.verdict import Verdict, summarize_instance
 from web.ui.views.cluster import Waiting
 from web.ui.views.connector import connector_page
 
@@ -32,7 +32,9 @@ def verdict(
             for at, (word, cause, by) in enumerate(states)
         ]
     }
-    return verdict_of(page.tasks[0], of_instance(timeline_of(history, 1_000), 0), waiting, "orders")
+    return summarize_instance(
+        page.tasks[0], select_instance(build_timeline(history, 1_000), 0), waiting, "orders"
+    )
 
 
 def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
@@ -47,7 +49,7 @@ def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
 
 
 @pytest.mark.parametrize(
-    ("supervision", "told", "when"),
+    ("supervision", "next_step", "when"),
     [
         (None, "A restart runs it again, once the cause is removed.", None),
         ({"next_restart_ms": 1_500}, "It is restarted automatically", 1_500),
@@ -55,19 +57,19 @@ def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
         ({"supervised": False}, "Nothing restarts it by itself. A restart", None),
     ],
 )
-def test_a_failure_tells_what_happens_next(supervision: Any, told: str, when: int | None) -> None:
+def test_a_failure_has_its_next_step(supervision: Any, next_step: str, when: int | None) -> None:
     explanation = verdict("FAILED", trace="E", supervision=supervision)
-    assert told in explanation.next
+    assert next_step in explanation.next
     assert explanation.next_ms == when
 
 
-def test_a_paused_task_tells_who_paused_it() -> None:
+def test_a_paused_task_has_the_author() -> None:
     explanation = verdict("PAUSED", ("PAUSED", "paused", "PUT from 10.0.0.7"))
     assert (explanation.why, explanation.by) == ("paused", "PUT from 10.0.0.7")
     assert "resumed" in explanation.next
 
 
-def test_a_task_without_worker_tells_what_it_waits_for() -> None:
+def test_an_unassigned_task_has_its_reason() -> None:
     waits = Waiting("orders", 0, "UNASSIGNED", "delayed until 12:05")
     explanation = verdict("UNASSIGNED", ("UNASSIGNED", "given up for a rebalance", ""), waiting=(waits,))
     assert (explanation.title, explanation.why) == ("No worker runs it", "delayed until 12:05")
@@ -75,7 +77,7 @@ def test_a_task_without_worker_tells_what_it_waits_for() -> None:
     assert verdict("UNASSIGNED", ("UNASSIGNED", "given up", ""), waiting=(other,)).why == "given up"
 
 
-def test_a_history_that_is_behind_the_status_explains_nothing() -> None:
+def test_a_history_older_than_the_status_is_ignored() -> None:
     explanation = verdict("FAILED", ("RUNNING", "created", "POST from 10.0.0.7"), trace="E: broken")
     assert (explanation.since_ms, explanation.why, explanation.by) == (None, "E: broken", "")
 
