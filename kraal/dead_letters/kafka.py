@@ -52,8 +52,8 @@ class Kafka:
         *,
         producer: Mapping[str, str] | None = None,
         admin: Mapping[str, str] | None = None,
-        ask_s: float | None = None,
-        write_s: float | None = None,
+        request_timeout_s: float | None = None,
+        write_timeout_s: float | None = None,
         internal: frozenset[str] | None = None,
     ) -> None:
         """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid.
@@ -62,8 +62,8 @@ class Kafka:
             settings: of the consumer, and of the other clients unless set separately.
             producer: of the producer.
             admin: of the admin client.
-            ask_s: time for each response, and for the next record of a partition. Default: 20 s.
-            write_s: time until written records are acknowledged. Default: 60 s.
+            request_timeout_s: time for each response, and for the next record of a partition. Default: 20 s.
+            write_timeout_s: time until written records are acknowledged. Default: 60 s.
             internal: internal topics of the Connect cluster; None if unknown.
         """
         self.address = settings["bootstrap.servers"]
@@ -72,8 +72,8 @@ class Kafka:
         self._consumer_options = _options(settings)
         self._producer_options = self._consumer_options if producer is None else _options(producer)
         self._admin_options = self._consumer_options if admin is None else _options(admin)
-        self._ask_s = REQUEST_TIMEOUT_S if ask_s is None else ask_s
-        self._write_s = WRITE_TIMEOUT_S if write_s is None else write_s
+        self._ask_s = REQUEST_TIMEOUT_S if request_timeout_s is None else request_timeout_s
+        self._write_s = WRITE_TIMEOUT_S if write_timeout_s is None else write_timeout_s
         self._last_error = LastClientError()
 
     def __enter__(self) -> Self:

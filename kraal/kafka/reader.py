@@ -285,7 +285,7 @@ class TopicReader:
             elapsed_s = time.monotonic() - start_s
             is_behind = self._is_behind(ends)
             if not is_behind and (
-                elapsed_s > _TRANSACTION_TIMEOUT_S or not self._is_behind(self._own_ends())
+                elapsed_s > _TRANSACTION_TIMEOUT_S or not self._is_behind(self._read_position_ends())
             ):
                 self._confirmed_s = time.monotonic()
                 return []
@@ -300,7 +300,7 @@ class TopicReader:
     def _is_at_end(self) -> bool:
         """Return whether the end was reached recently, with no write of this process since."""
         is_recent = time.monotonic() - self._confirmed_s < _END_CHECK_INTERVAL_S
-        return is_recent and not self._is_behind(self._own_ends())
+        return is_recent and not self._is_behind(self._read_position_ends())
 
     def _is_behind(self, ends: Sequence[int]) -> bool:
         if all(ended >= end for ended, end in zip(self._ended, ends, strict=True)):
@@ -315,7 +315,7 @@ class TopicReader:
         partitions = len(self._ended) or self._admin.describe(self._topic).partitions
         return self._admin.end_offsets(self._topic, partitions, committed=self._committed)
 
-    def _own_ends(self) -> list[int]:
+    def _read_position_ends(self) -> list[int]:
         return [self._written.get(partition, 0) for partition in range(len(self._ended))]
 
     # -- failing -------------------------------------------------------------------------------------------

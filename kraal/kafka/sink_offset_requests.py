@@ -48,7 +48,7 @@ _COORDINATOR_UNAVAILABLE = (
 _UNAVAILABLE_TOPIC = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
 
 
-def group_of(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
+def consumer_group(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
     """Return the consumer group of a sink: `connect-<name>`, unless the config sets one."""
     return trim(layered(worker, config, "consumer").get("group.id") or "") or f"connect-{connector}"
 
@@ -66,7 +66,7 @@ class KafkaGroupOffsets:
         self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         """Return all committed offsets. Raises StoreError."""
-        group = group_of(self._worker, connector, config)
+        group = consumer_group(self._worker, connector, config)
         offsets_by_group = self._ask(
             connector, config, timeout_s, lambda client: client.list_group_offsets({group: None})
         )
@@ -115,7 +115,7 @@ class KafkaGroupOffsets:
         timeout_s: float,
     ) -> None:
         """Commit these offsets; None deletes one. Raises GroupInUse, StoreError."""
-        group = group_of(self._worker, connector, config)
+        group = consumer_group(self._worker, connector, config)
         kafka_offsets = {
             KafkaPartition(each.topic, each.partition): offset for each, offset in offsets.items()
         }
@@ -134,7 +134,7 @@ class KafkaGroupOffsets:
 
     def delete(self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float) -> None:
         """Delete the group, if it exists. Raises GroupInUse, StoreError."""
-        group = group_of(self._worker, connector, config)
+        group = consumer_group(self._worker, connector, config)
 
         def request(client: Any) -> None:
             name = client.delete_groups([group]).get(group, "OK")  # the name of an error class

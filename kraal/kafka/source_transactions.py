@@ -67,18 +67,18 @@ class SourceTransactions:
         *,
         group_id: str,
         topic: InternalTopic,
-        own: KafkaOffsets,
+        worker_offsets: KafkaOffsets,
         client_id_base: str,
         creates_topics: bool = True,
     ) -> None:
-        """Create it; `worker`: its resolved config; `topic`, `own`: its offsets, read committed; not closed here.
+        """Create it; `worker`: its resolved config; `topic`, `worker_offsets`: its offset topic; not closed here.
 
         `creates_topics`: whether missing offset topics of connectors are created (KIP-1209).
         """
         self._worker = worker
         self._group_id = group_id
         self._topic = topic
-        self._own = own
+        self._worker_offsets = worker_offsets
         self._base = client_id_base
         self._creates_topics = creates_topics
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class SourceTransactions:
             target,
             tracks=tracks,
             limit_of=partial(self._limit, config),
-            why_not=partial(self._why_not, config),
+            explain_too_large=partial(self._explain_refusal, config),
         )
         claimed.claim(CLAIM_TIMEOUT_S)
         return claimed
@@ -107,8 +107,8 @@ class SourceTransactions:
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
         """Return a connector's offsets, after all transactions that had started. Raises StoreAway, StoreError."""
         offset_topic = self._offset_topic(config)
-        own = self._own.load(connector)
-        return own if offset_topic is None else {**own, **offset_topic.store.load(connector)}
+        offsets = self._worker_offsets.load(connector)
+        return offsets if offset_topic is None else {**offsets, **offset_topic.store.load(connector)}
 
     def alter(
         self,
@@ -136,7 +136,7 @@ class SourceTransactions:
     def _target(self, connector: ConnectorName, config: Mapping[str, str]) -> OffsetTarget:
         offset_topic = self._offset_topic(config)
         if offset_topic is None:
-            return OffsetTarget(topic=self._topic.name, pairs=partial(self._own.pairs, connector))
+            return OffsetTarget(topic=self._topic.name, pairs=partial(self._worker_offsets.pairs, connector))
         return OffsetTarget(
             topic=config.get(OFFSETS_TOPIC) or self._topic.name,
             pairs=partial(offset_topic.store.pairs, connector),
@@ -145,7 +145,7 @@ class SourceTransactions:
         )
 
     def _limit(self, config: Mapping[str, str], topic: str) -> int | None:
-        """Return `max.message.bytes` of a topic, or None if it is not known."""
+        """Return `max.message.bytes` of a topic, or None if it is unknown."""
         with closing(self._topic_admin(config)) as admin:
             try:
                 return int(admin.settings(topic)[TOPIC_LIMIT])
@@ -153,7 +153,7 @@ class SourceTransactions:
                 log.info("Failed to read %s of the topic %s: %r", TOPIC_LIMIT, topic, exc)
                 return None
 
-    def _why_not(self, config: Mapping[str, str], topic: str) -> str:
+    def _explain_refusal(self, config: Mapping[str, str], topic: str) -> str:
         """Return why brokers may accept no records for a topic, or an empty text."""
         with closing(self._topic_admin(config)) as admin:
             try:
@@ -175,14 +175,14 @@ class SourceTransactions:
         self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]
     ) -> None:
         try:
-            self._own.store({connector: offsets})
+            self._worker_offsets.store({connector: offsets})
         except StoreError as exc:
             log.warning("Failed to write offsets of %s to the worker's topic as well: %s", connector, exc)
 
     def _delete_copies(self, connector: ConnectorName, offsets: Mapping[SourcePartition, None]) -> None:
         """Delete offsets from the worker's topic. Raises StoreAway, TopicUnfit."""
         try:
-            self._own.store({connector: offsets})
+            self._worker_offsets.store({connector: offsets})
         except TopicUnfit:
             raise
         except StoreError as exc:

@@ -367,7 +367,7 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
 
 
 def _await(admin: TopicAdmin, topic: str) -> Described:
-    """Wait until the brokers know a topic that was just created, at most for the admin's timeout."""
+    """Wait for the metadata of a topic that was just created, at most for the admin's timeout."""
     deadline_s, delay_s = time.monotonic() + admin.timeout_s, _FIRST_RETRY_DELAY_S
     while True:
         try:
@@ -387,7 +387,7 @@ def _await(admin: TopicAdmin, topic: str) -> Described:
 
 
 def policies(settings: Mapping[str, str]) -> frozenset[str]:
-    """Return the cleanup policies among a topic's settings; empty if they are not known."""
+    """Return the cleanup policies among a topic's settings; empty if they are unknown."""
     return frozenset(p for part in settings.get(_POLICY, "").split(",") if (p := part.strip().lower()))
 
 

@@ -68,7 +68,7 @@ _PERMANENT_CODES: Final = NOT_AUTHORIZED | {
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
 }
 """Permanent errors."""
-WhyNot = Callable[[str], str]
+Explain = Callable[[str], str]
 """Returns the likely reason why brokers reject records for a topic, or an empty text. May block; raises nothing."""
 
 
@@ -97,7 +97,7 @@ class TaskProducer:
         *,
         tracks: bool = False,
         limit_of: LimitOf = lambda _: None,
-        why_not: WhyNot = lambda _: "",
+        explain_too_large: Explain = lambda _: "",
     ) -> None:
         """Create it without connecting; `settings`: librdkafka's, with transactional id.
 
@@ -116,7 +116,7 @@ class TaskProducer:
         self._count = 0
         self._undelivered: KafkaError | None = None
         self._limits = BatchLimits(int(settings["batch.size"]), limit_of)
-        self._why_not = why_not
+        self._explain_refusal = explain_too_large
         self._failed_record: tuple[str, int] = ("", 0)
         """Topic and size of the record that was not delivered."""
 
@@ -282,7 +282,7 @@ class TaskProducer:
         if cause is not None and cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             fits_smaller, reason = self._explain_too_large()
         elif self._undelivered is not None and self._undelivered.code() == KafkaError._MSG_TIMED_OUT:
-            explanation = self._why_not(self._failed_record[0])
+            explanation = self._explain_refusal(self._failed_record[0])
             reason = f"{reason}: {explanation}" if explanation else reason
         message = f"Failed to flush offsets and/or records for task {self._task}: {self._last_error.added_to(reason)}"
         if error is not None and (error.fatal() or error.code() in _FENCED_CODES):

@@ -18,7 +18,7 @@ def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     path = path.resolve()
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        fresh.unlink(missing_ok=True)  # left by a process that was killed
+        fresh.unlink(missing_ok=True)  # remains of a killed process
         with open(fresh, "xb", opener=private_opener) as file:
             if path.exists():
                 os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)

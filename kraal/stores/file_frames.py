@@ -1,6 +1,6 @@
 """The file format of a file-backed log: a header, then frames. One frame is one batch, valid as a whole or not at all.
 
-Big endian. Header: 8 bytes magic, int64 next offset when the file was made, uint32 CRC of both. Frame: uint32
+Big endian. Header: 8 bytes magic, int64 next offset at the file's creation, uint32 CRC of both. Frame: uint32
 payload length, uint32 CRC of the payload, uint32 CRC of these two, payload. Payload: records one after another,
 each int64 offset, int64 timestamp in ms, int32 key length, int32 value length (-1: tombstone), key, value.
 

@@ -149,7 +149,7 @@ class FileLog:
             raise StoreError(f"the log {self._name!r} at {self._path} cannot be used: {self._broken}")
 
     def _undo(self, cause: OSError) -> None:
-        """Undo what a failed append may have written, so that later ones follow valid data."""
+        """Truncate a partial append, so that later ones follow valid data."""
         try:
             os.ftruncate(self._file, self._size)
         except OSError as exc:

@@ -5,7 +5,7 @@ float loadFactor and int threshold; a data block of int capacity and int size; t
 mark. An array is TC_ARRAY, its class descriptor (whole the first time, a reference afterwards), int32 length and
 the bytes; or TC_NULL; or a reference to an earlier array. Objects are numbered in the order of their start.
 
-Writing back what was read gives the same bytes if Java made the map by putting its entries into an empty one.
+Reading and writing reproduces the bytes if Java built the map by putting its entries into an empty one.
 Source: Java Object Serialization Specification, chapter 6; FileOffsetBackingStore (Kafka 4.3.0).
 """
 

@@ -42,7 +42,7 @@ class OffsetFile:
         self._keys: _Keys = {}
         """The keys of each partition: Java may have stored one partition under two orders of its fields."""
         for key in self._values:
-            self._learn(key)
+            self._index_key(key)
 
     def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
         """Return every stored offset of `connector`. Raises StoreError if one of them cannot be read."""
@@ -70,7 +70,7 @@ class OffsetFile:
                 self._write(values)
             self._values = values
             for key in added:
-                self._learn(key)
+                self._index_key(key)
 
     def close(self) -> None:
         """Do nothing: everything is on disk already."""
@@ -87,7 +87,7 @@ class OffsetFile:
                 return offset
         return None
 
-    def _learn(self, key: bytes | None) -> None:
+    def _index_key(self, key: bytes | None) -> None:
         try:
             connector, partition = decode_key(key)
         except ProtocolError as exc:

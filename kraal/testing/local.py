@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kraal.testing._simulation.cluster_worker import ClusterWorker
     from kraal.testing._simulation.topics import TopicRecord
 
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 """Default timeout of waits, in virtual seconds."""
 _STEP_S = 0.05
 
@@ -55,7 +55,7 @@ class Cluster:
             plugins: connector classes of your own, or such classes by the names that configs use. Without a name,
                 configs name a class by its Python name, whole (`package.module.Class`) or only `Class`.
             seed: decides the order of all messages, and every delay.
-            properties: worker properties, by Connect's names; bytes are converted by StringConverter unless told.
+            properties: worker properties, by Connect's names; bytes are converted by StringConverter by default.
 
         Raises ValueError for fewer workers, and ConfigInvalid for bad properties.
         """
@@ -105,15 +105,15 @@ class Cluster:
 
     def pause(self, name: str) -> None:
         """Pause. Raises NotFound. Source: `PUT /connectors/{name}/pause`."""
-        self._want(name, TargetState.PAUSED)
+        self._set_target(name, TargetState.PAUSED)
 
     def resume(self, name: str) -> None:
         """Resume after `pause` or `stop`. Raises NotFound. Source: `PUT /connectors/{name}/resume`."""
-        self._want(name, TargetState.STARTED)
+        self._set_target(name, TargetState.STARTED)
 
     def stop(self, name: str) -> None:
         """Stop: tasks end. Raises NotFound. Source: `PUT /connectors/{name}/stop` (KIP-875)."""
-        self._want(name, TargetState.STOPPED)
+        self._set_target(name, TargetState.STOPPED)
 
     def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> None:
         """Restart a connector, by default with its tasks. Raises NotFound. Source: KIP-745."""
@@ -138,12 +138,12 @@ class Cluster:
 
         Raises KeyError if there is no such actor, with the names of the existing ones.
         """
-        target = self._place_of(name) if worker is None else self.worker(worker)
+        target = self._find_worker(name) if worker is None else self.worker(worker)
         try:
             self.embedded.crash(target, name)
         except KeyError:
-            known = ", ".join(sorted(target.actors))
-            raise KeyError(f"no actor {name!r} on {target.name}; there are: {known}") from None
+            names = ", ".join(sorted(target.actors))
+            raise KeyError(f"no actor {name!r} on {target.name}; there are: {names}") from None
         self.embedded.advance(0)
 
     def kill_worker(self, number: int) -> None:
@@ -169,8 +169,8 @@ class Cluster:
 
     def fail_task(self, task: str, trace: str) -> None:
         """Fail a running task (`name-0`), as an error of its plugin does. Raises KeyError if it does not run."""
-        found = TaskId.parse(task)
-        self.worker(self.owner(task)).engine.fail(found, trace)
+        task_id = TaskId.parse(task)
+        self.worker(self.owner(task)).engine.fail(task_id, trace)
         self.embedded.advance(0)
 
     # -- records -------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Cluster:
         self.embedded.feed(TaskId.parse(task), records)
 
     def counted(self, task: str) -> list[int]:
-        """Return the numbers of all records that a task of a fake connector has written, repeated ones too."""
+        """Return the sequence numbers of all records that a task of a fake connector has written, repeated ones too."""
         return list(self.embedded.outside.written.get(TaskId.parse(task), []))
 
     # -- state ---------------------------------------------------------------------------------------------
@@ -229,8 +229,8 @@ class Cluster:
 
     def owner(self, instance: str) -> int:
         """Return the number of the worker that runs `name` or the task `name-0`. Raises KeyError if none does."""
-        for found in _instances(instance):
-            owners = self.embedded.owners(found)
+        for each in _instances(instance):
+            owners = self.embedded.owners(each)
             if owners:
                 return self.embedded.workers.index(owners[0])
         raise KeyError(f"{instance} is not running; {self.embedded.describe()}")
@@ -252,7 +252,7 @@ class Cluster:
         """Advance virtual time."""
         self.embedded.advance(seconds)
 
-    def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> None:
+    def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> None:
         """Advance time until `done()`. Raises TimedOut, with `what` and what runs where."""
         deadline = self.now_s + timeout_s
         while not done():
@@ -263,19 +263,19 @@ class Cluster:
                 )
             self.embedded.advance(_STEP_S)
 
-    def wait_for_states(self, name: str, states: Iterable[str], *, timeout_s: float = PATIENCE_S) -> None:
+    def wait_for_states(self, name: str, states: Iterable[str], *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until all workers that are not frozen show these states. Raises TimedOut."""
         wanted = list(states)
 
-        def shown() -> bool:
+        def is_reached() -> bool:
             return all(self._states_at(name, worker) == wanted for worker in self.embedded.awake)
 
         try:
-            self.wait_until(f"{name} was {wanted}", shown, timeout_s=timeout_s)
+            self.wait_until(f"{name} was {wanted}", is_reached, timeout_s=timeout_s)
         except TimedOut as error:
             raise TimedOut(f"{error}; it is {self.states(name)}") from None
 
-    def settle(self, timeout_s: float = PATIENCE_S) -> float:
+    def settle(self, timeout_s: float = TIMEOUT_S) -> float:
         """Wait until every instance is in its target state on one worker and all workers agree; return the time.
 
         Raises AssertionError with the differences, such as a FAILED task.
@@ -284,7 +284,7 @@ class Cluster:
 
     # -- internals -----------------------------------------------------------------------------------------
 
-    def _want(self, name: str, target: TargetState) -> None:
+    def _set_target(self, name: str, target: TargetState) -> None:
         self.embedded.request(SetTargetState(name=ConnectorName(name), target=target))
 
     def _living(self, number: int) -> ClusterWorker:
@@ -293,7 +293,7 @@ class Cluster:
             raise KeyError(f"worker {number} is dead; running workers: {self.alive}")
         return worker
 
-    def _place_of(self, actor: str) -> ClusterWorker:
+    def _find_worker(self, actor: str) -> ClusterWorker:
         kind, _, rest = actor.partition(" ")
         if kind in ("task", "connector") and rest:
             for worker in self.embedded.awake:
@@ -315,19 +315,19 @@ def _named(plugins: Plugins) -> dict[str, type[Connector]]:
 
 
 def _target(state: str) -> TargetState:
-    known = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
-    if state not in known:
-        raise ValueError(f"invalid initial state {state!r}; expected one of: {', '.join(known)}")
-    return known[state]
+    targets = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+    if state not in targets:
+        raise ValueError(f"invalid initial state {state!r}; expected one of: {', '.join(targets)}")
+    return targets[state]
 
 
 def _instances(text: str) -> list[Instance]:
-    found: list[Instance] = [ConnectorName(text)]
+    instances: list[Instance] = [ConnectorName(text)]
     try:
-        found.append(TaskId.parse(text))
+        instances.append(TaskId.parse(text))
     except ValueError:
-        return found
-    return found
+        return instances
+    return instances
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

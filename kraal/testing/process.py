@@ -31,13 +31,13 @@ import psutil
 
 from kraal.core import stacks
 from kraal.core.ids import Config
-from kraal.testing._simulation.stacks import stacks_of
+from kraal.testing._simulation.stacks import dump_stacks
 
-PATIENCE_S = 240.0
+TIMEOUT_S = 240.0
 """Default timeout in seconds: Spark starts slowly on a busy machine."""
-END_S = 30.0
-_EVERY_S = 0.05
-_ASK_S = 0.1
+END_TIMEOUT_S = 30.0
+_POLL_INTERVAL_S = 0.05
+_REQUEST_INTERVAL_S = 0.1
 """Interval of requests for states, which cost both processes milliseconds."""
 _LISTENS = re.compile(r"REST listens at (http://\S+)/ ")
 _PACKAGES = str(Path(__file__).parents[2])
@@ -89,7 +89,7 @@ class WorkerProcess:
             "value.converter": _STRING,
             "listeners": "http://127.0.0.1:0",
             "kraal.spark.warmup.enabled": "false",
-            **(_own_files(self.offset_file) if group is None else _of_group(group)),
+            **(_own_files(self.offset_file) if group is None else _group_settings(group)),
             **(properties or {}),
         }
         """Worker properties; changes take effect at the next start."""
@@ -139,24 +139,24 @@ class WorkerProcess:
             )
         self._known = {self._popen.pid: psutil.Process(self._popen.pid)}
 
-    def start(self, timeout_s: float = PATIENCE_S) -> None:
+    def start(self, timeout_s: float = TIMEOUT_S) -> None:
         """Start the process and wait until REST answers."""
         self.launch()
         self.wait_until("REST listened", lambda: self._url() is not None, timeout_s=timeout_s)
-        self._client = httpx2.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)
+        self._client = httpx2.Client(base_url=self.url, timeout=TIMEOUT_S, trust_env=False)
         self.wait_until("REST answered", self._answers, timeout_s=timeout_s)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process only."""
         self._started().send_signal(number)
 
-    def wait(self, timeout_s: float = END_S) -> int:
+    def wait(self, timeout_s: float = END_TIMEOUT_S) -> int:
         """Wait for the process to end; return its exit code, negative for a signal."""
         with suppress(subprocess.TimeoutExpired):
             return self._started().wait(timeout_s)
         raise AssertionError(f"the worker did not exit within {timeout_s:g} s\n{self.evidence()}")
 
-    def end(self, timeout_s: float = END_S) -> int:
+    def end(self, timeout_s: float = END_TIMEOUT_S) -> int:
         """End the process by SIGTERM; return its exit code."""
         self.tree()
         self.signal(signal.SIGTERM)
@@ -170,16 +170,16 @@ class WorkerProcess:
         return self.tree()
 
     def close(self) -> None:
-        """End all processes that any start left running; for the end of a test."""
+        """End the remaining processes of all starts; for the end of a test."""
         self._close_client()
         if self._popen is None:
             return
-        left = self.tree()
-        for process in left:
+        remaining = self.tree()
+        for process in remaining:
             with suppress(psutil.Error):
                 process.kill()  # psutil checks that the pid still belongs to that process
-        psutil.wait_procs(left, timeout=10)
-        self._popen.wait(END_S)
+        psutil.wait_procs(remaining, timeout=10)
+        self._popen.wait(END_TIMEOUT_S)
 
     def tree(self) -> list[psutil.Process]:
         """Return the living processes of the last start: the worker and its descendants."""
@@ -245,7 +245,7 @@ class WorkerProcess:
         """Send a DELETE request."""
         return self.request("DELETE", path)
 
-    def ask(self, method: str, path: str, body: object = None, timeout_s: float = PATIENCE_S) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, timeout_s: float = TIMEOUT_S) -> Answer:
         """Send a REST request, and repeat it while a rebalance causes 409, as Connect's clients do."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -255,7 +255,7 @@ class WorkerProcess:
             )
             if not conflict or time.monotonic() > deadline:
                 return answer
-            time.sleep(_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
 
     def create(self, name: str, config: Config, **more: object) -> Answer:
         """Create a connector. Raises AssertionError if refused; `more` are fields of the request."""
@@ -277,13 +277,13 @@ class WorkerProcess:
 
     # --- waiting --------------------------------------------------------------------------------------------
 
-    def wait_for_states(self, name: str, states: Sequence[str], timeout_s: float = PATIENCE_S) -> None:
+    def wait_for_states(self, name: str, states: Sequence[str], timeout_s: float = TIMEOUT_S) -> None:
         """Wait until a connector and its tasks have these states, in order."""
         self.wait_until(
             f"{name} was {list(states)}",
             lambda: self.states(name) == list(states),
             timeout_s=timeout_s,
-            interval_s=_ASK_S,
+            interval_s=_REQUEST_INTERVAL_S,
         )
 
     def wait_until(
@@ -291,8 +291,8 @@ class WorkerProcess:
         what: str,
         done: Callable[[], bool],
         *,
-        timeout_s: float = PATIENCE_S,
-        interval_s: float = _EVERY_S,
+        timeout_s: float = TIMEOUT_S,
+        interval_s: float = _POLL_INTERVAL_S,
     ) -> None:
         """Wait until `done()`, called every `interval_s` seconds.
 
@@ -313,7 +313,7 @@ class WorkerProcess:
     def evidence(self) -> str:
         """Return the end of the log, after asking the process to write its stacks there."""
         tail = self._tail()
-        return f"{tail}\n{stacks_of(self.pid, self.log, self.stacks_signal)}" if self.alive else tail
+        return f"{tail}\n{dump_stacks(self.pid, self.log, self.stacks_signal)}" if self.alive else tail
 
     # --- internals ------------------------------------------------------------------------------------------
 
@@ -328,8 +328,8 @@ class WorkerProcess:
         return self._popen
 
     def _url(self) -> str | None:
-        found = _LISTENS.search(self.log_text())
-        return found[1] if found else None
+        match = _LISTENS.search(self.log_text())
+        return match[1] if match else None
 
     def _answers(self) -> bool:
         with suppress(httpx2.TransportError):
@@ -349,7 +349,7 @@ def _own_files(offsets: Path) -> dict[str, str]:
     return {"offset.storage.file.filename": str(offsets)}
 
 
-def _of_group(group: str) -> dict[str, str]:
+def _group_settings(group: str) -> dict[str, str]:
     topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
     copies = {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
     return {"group.id": group, **topics, **copies}

@@ -29,9 +29,9 @@ from typing import Any, Self
 from kraal.broker.broker import Broker, free_port
 from kraal.broker.records import read_topic, write_topic
 from kraal.testing._simulation.topics import TopicRecord
-from kraal.testing.process import PATIENCE_S, Answer, WorkerProcess
+from kraal.testing.process import TIMEOUT_S, Answer, WorkerProcess
 
-_EVERY_S = 0.05
+_POLL_INTERVAL_S = 0.05
 _KAFKA_S = 30.0
 
 QUICK = {
@@ -66,7 +66,7 @@ class ProcessCluster:
             directory: where workers and broker have their files; None: a temporary one, removed at the end.
             bootstrap: a running broker; None: the one that the environment's `KRAAL_TESTING_BOOTSTRAP` names, or
                 else `start` starts one, on loopback, and `close` stops it.
-            broker: which one `with` starts and `close` stops, and no other; None: as said before.
+            broker: which one `with` starts and `close` stops, and no other; None: see above.
             properties: worker properties that win over `QUICK`.
         """
         self.group = f"cluster-{uuid.uuid4().hex[:8]}"
@@ -282,7 +282,7 @@ class ProcessCluster:
 
     # -- waiting -------------------------------------------------------------------------------------------
 
-    def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
         """Wait until `done()`. Raises AssertionError with the end of each log after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not done():
@@ -291,9 +291,9 @@ class ProcessCluster:
                     f"--- {worker.directory.name}\n{worker.evidence()}" for worker in self.workers
                 )
                 raise AssertionError(f"timed out after {timeout_s:g} s waiting until {what}\n{logs}")
-            time.sleep(_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
 
-    def wait_for_states(self, name: str, states: Iterable[str], timeout_s: float = PATIENCE_S) -> None:
+    def wait_for_states(self, name: str, states: Iterable[str], timeout_s: float = TIMEOUT_S) -> None:
         """Wait until every worker shows these states of a connector and its tasks."""
         wanted = list(states)
         self.wait_until(

@@ -43,16 +43,16 @@ def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
     """
     from kraal.testing import Cluster  # noqa: PLC0415 - see above
 
-    made: list[Cluster] = []
+    clusters: list[Cluster] = []
 
     def make(workers: int = 3, *, plugins: Plugins = (), **more: object) -> Cluster:
         cluster = Cluster(workers, plugins=plugins, **{"seed": kraal_seed, **more})  # type: ignore[arg-type]
-        made.append(cluster)
+        clusters.append(cluster)
         cluster.settle()
         return cluster
 
     yield make
-    for each in made:
+    for each in clusters:
         each.close()
 
 

@@ -10,18 +10,18 @@ from kraal.config.clients.layers import bootstrap, layered
 from kraal.dead_letters.kafka import Kafka
 from kraal.dead_letters.selection import NoDeadLetters
 
-_ASK_S: Final = 5.0
-_WRITE_S: Final = 20.0
+_REQUEST_TIMEOUT_S: Final = 5.0
+_WRITE_TIMEOUT_S: Final = 20.0
 _CLIENTS: Final[tuple[Client, ...]] = ("producer", "consumer")
 _INTERNAL_TOPICS: Final = ("config.storage.topic", "offset.storage.topic", "status.storage.topic")
 _OVERRIDE: Final = "{}.override.bootstrap.servers"
 
 
 def letters_kafka(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | None]], Kafka]:
-    """Return what connects to the dead letters of a connector with a config.
+    """Return a function that connects to the dead letters of the connector with a config.
 
     `worker`: the resolved worker config with `bootstrap.servers`. Its `producer.*`, `consumer.*` and `admin.*` apply,
-    as to connectors, but nothing that a connector overrides. The result raises NoDeadLetters for a connector that reads
+    as for connectors, but no override of a connector. The result raises NoDeadLetters for a connector that reads
     or writes elsewhere.
     """
     servers = bootstrap(worker, {}, "producer")
@@ -33,18 +33,18 @@ def letters_kafka(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | Non
     def connect(config: Mapping[str, str | None]) -> Kafka:
         for client in _CLIENTS:
             key = _OVERRIDE.format(client)
-            theirs = config.get(key) or bootstrap(worker, {}, client)
-            if theirs != servers:
+            brokers = config.get(key) or bootstrap(worker, {}, client)
+            if brokers != servers:
                 raise NoDeadLetters(
-                    f"The connector reads or writes at other brokers than the worker's producers, {theirs} ({key});"
+                    f"The connector reads or writes at other brokers than the worker's producers, {brokers} ({key});"
                     " `kraal dlq` can show and replay its dead letters."
                 )
         return Kafka(
             settings("consumer"),
             producer=settings("producer"),
             admin=settings("admin"),
-            ask_s=_ASK_S,
-            write_s=_WRITE_S,
+            request_timeout_s=_REQUEST_TIMEOUT_S,
+            write_timeout_s=_WRITE_TIMEOUT_S,
             internal=internal,
         )
 

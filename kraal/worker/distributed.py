@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAVE_S = 5.0
-FENCE_S = 15.0
+LEAVE_TIMEOUT_S = 5.0
+FENCE_TIMEOUT_S = 15.0
 
 
 class DistributedProcess(Process[DistributedConfig]):
@@ -123,7 +123,7 @@ class DistributedProcess(Process[DistributedConfig]):
             registry,
             self._worker_settings(),
             session_timeout_s=self.config.session_timeout_s,
-            told=self._told.is_set,
+            told=self._end_requested.is_set,
         )
 
     def _source_transactions(self) -> SourceTransactions:
@@ -132,7 +132,7 @@ class DistributedProcess(Process[DistributedConfig]):
             self._worker_settings(),
             group_id=config.group_id,
             topic=offset_topic(config),
-            own=self._offsets,
+            worker_offsets=self._offsets,
             client_id_base=config.client_id_base,
             creates_topics=config.creates_topics,
         )
@@ -208,7 +208,7 @@ class DistributedProcess(Process[DistributedConfig]):
             self._kafka,
             transactional_ids,
             client_id=f"{self.config.client_id_base}shared-admin",
-            timeout_s=FENCE_S,
+            timeout_s=FENCE_TIMEOUT_S,
         )
 
     def _refuse(self, why: str) -> None:
@@ -229,7 +229,7 @@ class DistributedProcess(Process[DistributedConfig]):
 
     @override
     def _stopped(self, assembly: Assembly) -> None:
-        self._group.close(LEAVE_S)
+        self._group.close(LEAVE_TIMEOUT_S)
 
     @override
     def _close_stores(self) -> None:
@@ -255,7 +255,7 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
 
 
 def run_distributed(worker_file: Path) -> int:
-    """Run a distributed worker until it is asked to end; return the exit code. Raises KraalError at start."""
+    """Run a distributed worker until a signal; return the exit code. Raises KraalError at start."""
     plugin_jars = jars_of_worker(worker_file)
     config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
     for warning in config.warnings:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 RETRY_S: Final = 1.0
 LOG_INTERVAL_S: Final = 60.0
 """Seconds between two log lines with the same reason."""
-_WAIT_S: Final = 0.25
+_CHECK_INTERVAL_S: Final = 0.25
 
 
 def internal_topics(config: DistributedConfig) -> list[InternalTopic]:
@@ -72,7 +72,7 @@ class InternalTopicsCheck:
         self._ended = ended
         self._fail = fail
         self._checked = threading.Event()
-        """Set once the topics can be read: no topic is known to be misconfigured."""
+        """Set once the topics can be read: no topic is misconfigured."""
         self.problem: str | None = None
         """Why the worker waits, and what to do; None: it does not wait for an administrator."""
 
@@ -110,7 +110,7 @@ class InternalTopicsCheck:
 
     def wait(self) -> None:
         """Block until the topics may be read. Raises StoreError if the process ends first."""
-        while not self._checked.wait(_WAIT_S):
+        while not self._checked.wait(_CHECK_INTERVAL_S):
             if self._ended.is_set():
                 raise StoreError("the worker is shutting down")
 

@@ -36,7 +36,7 @@ from kraal.jars.places import cache_dir
 from kraal.java_plugins.services import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.worker.distributed import DistributedProcess
-from kraal.worker.mirror_flows import Flow, connector_configs, flows_of, kraal_config
+from kraal.worker.mirror_flows import Flow, connector_configs, kraal_config, parse_flows
 from kraal.worker.standalone import apply_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 JARS: Final = "mirror"
 CHECK_INTERVAL_S: Final = 0.25
-"""How often a worker looks whether it has become the leader."""
+"""Interval at which a worker checks whether it is the leader."""
 _LATER: Final = (Momentary, NotLeader, Unavailable, TimedOut, ActorDied)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _KILLED: Final = 5
@@ -71,7 +71,7 @@ def mirror_plugins() -> Path:
             try:
                 folder.parent.rename(place)
             except OSError:
-                if not place.exists():  # another process made it
+                if not place.exists():  # another process created it
                     raise
     return place
 
@@ -90,25 +90,25 @@ class Leadership:
     def check(self) -> None:
         """Configure the connectors if this worker is the leader and has not done so since it became that."""
         snapshot = self._assembly.published.latest
-        if not _leads(snapshot):
+        if not _is_leader(snapshot):
             self._is_done = False
         elif not self._is_done:
-            left = [file for file in self._files if not self._applied(file)]
-            self._is_done = not left
+            pending = [file for file in self._files if not self._try_apply(file)]
+            self._is_done = not pending
 
-    def _applied(self, file: ConnectorFile) -> bool:
-        """Create or update one connector; return whether there is nothing left to try."""
+    def _try_apply(self, file: ConnectorFile) -> bool:
+        """Create or update one connector; return whether it needs no further attempt."""
         try:
             apply_file(self._assembly, file)
         except _LATER as error:
             log.info("Trying again to configure %s: %s", file.name, error)
             return False
         except KraalError as error:
-            log.error("Failed to configure %s: %s", file.name, error)  # noqa: TRY400 - the text says it all
+            log.error("Failed to configure %s: %s", file.name, error)  # noqa: TRY400 - the text suffices
         return True
 
 
-def _leads(snapshot: Snapshot) -> bool:
+def _is_leader(snapshot: Snapshot) -> bool:
     return snapshot.ready and snapshot.live and snapshot.is_leader
 
 
@@ -138,17 +138,17 @@ class FlowProcess(DistributedProcess):
 def run_mirror(
     file: Path, *, targets: Sequence[str], flow: str | None, is_child: bool, style: LogFormat
 ) -> int:
-    """Run the workers of all flows into `targets`, or of one flow, until told to end; return the exit code.
+    """Run the workers of all flows into `targets`, or of one flow, until a signal; return the exit code.
 
     A child also ends when its standard input is closed. Raises KraalError at the start.
     """
     raw = read_properties(file, "MirrorMaker configuration")
-    flows = flows_of(raw, targets)
+    flows = parse_flows(raw, targets)
     if flow is None and len(flows) > 1:
         mirror_plugins()  # once, before several processes need them
         return run_all([_command(file, each, style) for each in flows])
     matching_flow = _flow_in(raw, flow) if flow is not None else flows[0]
-    number = flows_of(raw).index(matching_flow)
+    number = parse_flows(raw).index(matching_flow)
     derived = kraal_config(raw, matching_flow, number, [str(mirror_plugins())])
     config = parse_distributed(resolved_worker(derived), resolve=Registry.load().resolve)
     for warning in config.warnings:
@@ -161,9 +161,9 @@ def run_mirror(
 
 
 def _flow_in(raw: Mapping[str, str], text: str) -> Flow:
-    known = flows_of(raw)
-    if text not in map(str, known):
-        raise BadRequest(f"Unknown flow '{text}'; expected one of {', '.join(map(str, known))}.")
+    all_flows = parse_flows(raw)
+    if text not in map(str, all_flows):
+        raise BadRequest(f"Unknown flow '{text}'; expected one of {', '.join(map(str, all_flows))}.")
     return Flow.parse(text)
 
 

@@ -80,7 +80,7 @@ class Flow:
         return cls(source, target)
 
 
-def flows_of(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
+def parse_flows(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
     """Return the flows that need a worker, sorted; with `targets`, only those into these clusters.
 
     A flow needs one if it is enabled, or if heartbeats are on: the worker of B->A writes those of A->B to A.
@@ -133,7 +133,7 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
     for side, cluster in (("source.", flow.source), ("target.", flow.target)):
         for key, text in _cluster(raw, cluster).items():
             common[side + ("" if _OF_CLIENTS.match(key) else "cluster.") + key] = text
-    own = _without_prefix(raw, f"{flow}.")
+    flow_config = _without_prefix(raw, f"{flow}.")
     configs = {}
     for name in CONNECTORS:
         defaults = {
@@ -142,7 +142,7 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
             "source.cluster.alias": flow.source,
             "target.cluster.alias": flow.target,
         }
-        configs[name] = {"enabled": "false", **defaults, **common, **own}
+        configs[name] = {"enabled": "false", **defaults, **common, **flow_config}
     return configs
 
 

@@ -48,7 +48,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import letters_kafka
-from kraal.worker.resources import collect_seldom, keep_what_lives, open_as_many_as_allowed
+from kraal.worker.resources import freeze_live_objects, open_as_many_as_allowed, reduce_garbage_collections
 from kraal.worker.rest_settings import rest_settings
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
@@ -75,12 +75,12 @@ log = logging.getLogger(__name__)
 START_FAILED, CONNECTOR_FAILED, GAVE_UP = 2, 3, 4
 SHUTDOWN_EXTRA_S = 15.0
 """Seconds beyond `task.shutdown.graceful.timeout.ms` to cancel remaining tasks and write statuses."""
-CLOSING_S = 25.0
+CLOSE_TIMEOUT_S = 25.0
 """Seconds to leave the group and to stop REST, Spark, actors and stores afterwards."""
-HUNG_S = 15.0
+FORCED_END_DELAY_S = 15.0
 """Further seconds after which the process is ended by force, because a library call hangs."""
 
-TURN_S = 0.001
+SWITCH_INTERVAL_S = 0.001
 """Switch interval of the interpreter in seconds: a GET waits for several threads in turn."""
 
 C = TypeVar("C", bound=WorkerConfig)
@@ -109,8 +109,8 @@ class Process(ABC, Generic[C]):
         who.worker = self.config.worker_id
         self._peer_context: ssl.SSLContext | None = None
         self._exit_code = 0
-        self._told = threading.Event()
-        """Set when the process was asked to end."""
+        self._end_requested = threading.Event()
+        """Set when the process is to end."""
         self._ended = threading.Event()
         """Set when the process shuts down, so that other waits end."""
         self._watchdog: Watchdog | None = None
@@ -180,13 +180,13 @@ class Process(ABC, Generic[C]):
 
     def run(self) -> int:
         """Serve until a signal arrives; return the exit code."""
-        sys.setswitchinterval(TURN_S)
-        collect_seldom()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        reduce_garbage_collections()
         open_as_many_as_allowed()
         self._traces = worker_traces(self.config)
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry, java = self._with_java_plugins(Registry.load())
-        self._providers, policy = open_services(self.config.raw, java, self._told.is_set)
+        self._providers, policy = open_services(self.config.raw, java, self._end_requested.is_set)
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = ProvidedPlugins(registry, defaults, self._providers)
         engine = self._engine(registry, at_once=java is None)
@@ -194,7 +194,7 @@ class Process(ABC, Generic[C]):
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, self.config)
         java_metrics = engine.metrics if isinstance(engine, JavaPluginEngine) else None
-        engine.listen(keep_what_lives)
+        engine.listen(freeze_live_objects)
         settings = self._settings()
         admission = Admission(settings.limits)
         self._before_actors()
@@ -233,7 +233,7 @@ class Process(ABC, Generic[C]):
             stall_detection, assembly.published, self._topic_names, lambda: apps.streams.note("states")
         )
         with Sampler(assembly.series), watch:
-            self._told.wait()
+            self._end_requested.wait()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
 
@@ -256,17 +256,17 @@ class Process(ABC, Generic[C]):
         return listener_context(self.config.raw, prefix, self._scratch())
 
     def end(self, exit_code: int = 0) -> None:
-        """Ask the process to end; any thread, no signal handler."""
+        """Request the end of the process; any thread, no signal handler."""
         if exit_code and not self._exit_code:
             self._exit_code = exit_code
         if self._watchdog is not None:
             self._watchdog.arm()
-        self._told.set()
+        self._end_requested.set()
 
     def end_on_signals(self) -> None:
         """End gracefully on SIGTERM and SIGINT, and by force if that takes too long. Main thread only."""
-        patience_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
-        self._watchdog = Watchdog(patience_s)
+        timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSE_TIMEOUT_S + FORCED_END_DELAY_S
+        self._watchdog = Watchdog(timeout_s)
         self._watchdog.handle_signals(self.end)
 
     def _group_offsets(self) -> GroupOffsets:
@@ -352,7 +352,7 @@ class Process(ABC, Generic[C]):
         log.info(
             "Stopping the worker; timeout for tasks: %g s, for the whole shutdown: %g s",
             timeout_s,
-            timeout_s + CLOSING_S,
+            timeout_s + CLOSE_TIMEOUT_S,
         )
         try:
             ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
@@ -364,9 +364,9 @@ class Process(ABC, Generic[C]):
         streams.close()
         self._server.stop()
         engine.close(10.0)
-        left = self._system.close(5.0)
-        if left:
-            log.warning("Failed to stop these actors: %s", ", ".join(left))
+        remaining = self._system.close(5.0)
+        if remaining:
+            log.warning("Failed to stop these actors: %s", ", ".join(remaining))
         self._clock.close()
         self._providers.close()
         self._close_stores()

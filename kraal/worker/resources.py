@@ -39,12 +39,12 @@ def open_as_many_as_allowed() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-def collect_seldom() -> None:
+def reduce_garbage_collections() -> None:
     """Run the garbage collector less often, so that an answer is sent, and its objects freed, before it runs."""
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
-def keep_what_lives(state: EngineState) -> None:
+def freeze_live_objects(state: EngineState) -> None:
     """Exclude all existing objects from garbage collection, once Spark is up for the first time.
 
     Nearly all of them belong to modules, which live as long as the process. Scanning them stops all threads for 50 ms,

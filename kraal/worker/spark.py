@@ -35,8 +35,8 @@ def spark_engine(
     from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
     from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
 
-    given = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
-    offer([*map(str, plugin_jars), *(each.strip() for text in given for each in text.split(","))])
+    configured = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+    offer([*map(str, plugin_jars), *(each.strip() for text in configured for each in text.split(","))])
     archive = known_archive()
     code = [cache_dir(), cache_dir() / "jars", *([archive] if archive else ()), *plugin_jars]
     for warning in changeable([*code, *(each.parent for each in plugin_jars)]):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_S = 90.0
-NEXT_HERDER_S = 0.1
+HERDER_RETRY_S = 0.1
 
 
 class StandaloneProcess(Process[StandaloneConfig]):
@@ -88,7 +88,11 @@ class StandaloneProcess(Process[StandaloneConfig]):
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
         settings = {**self._worker_settings(), OFFSET_FILE: str(self.config.offset_file)}
         return with_plugin_path(
-            registry, settings, session_timeout_s=math.inf, offsets=self._offsets, told=self._told.is_set
+            registry,
+            settings,
+            session_timeout_s=math.inf,
+            offsets=self._offsets,
+            told=self._end_requested.is_set,
         )
 
     @override
@@ -122,7 +126,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
             try:
                 step()
             except ActorDied:
-                self._ended.wait(NEXT_HERDER_S)
+                self._ended.wait(HERDER_RETRY_S)
             else:
                 return
 
@@ -133,7 +137,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
 
 
 def _apply_when_live(assembly: Assembly, file: ConnectorFile) -> None:
-    """Create or update the connector from its file once the herder knows the existing ones."""
+    """Create or update the connector from its file once the herder has read the existing ones."""
     ask(assembly.herder, AwaitLive(), timeout_s=CREATE_TIMEOUT_S)
     apply_file(assembly, file)
 
@@ -164,7 +168,7 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 
 
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
-    """Run a standalone worker until it is asked to end; return the exit code. Raises KraalError at start."""
+    """Run a standalone worker until a signal; return the exit code. Raises KraalError at start."""
     plugin_jars = jars_of_worker(worker_file)
     config = load_worker_properties(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
     files: dict[Path, ConnectorFile] = {}

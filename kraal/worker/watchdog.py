@@ -22,13 +22,13 @@ from typing import Final, NoReturn
 
 log = logging.getLogger(__name__)
 
-HUNG: Final = 5
+FORCED_EXIT_CODE: Final = 5
 """Exit code of a process that was ended before its shutdown completed."""
 
-HELD_S: Final = 2.0
+FORCED_EXIT_DELAY_S: Final = 2.0
 """Seconds after the timeout when faulthandler's thread ends the process."""
 
-SAME_S = 1.0
+REPEATED_SIGNAL_S = 1.0
 """Signals within this many seconds count as one: a terminal and a wrapper can both send it."""
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -57,7 +57,9 @@ class Watchdog:
         if not self._armed.acquire(blocking=False):
             return
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
-            faulthandler.dump_traceback_later(self._timeout_s + HELD_S, exit=True, file=sys.stderr)
+            faulthandler.dump_traceback_later(
+                self._timeout_s + FORCED_EXIT_DELAY_S, exit=True, file=sys.stderr
+            )
         why = f"the shutdown timed out after {self._timeout_s:g} s"
         timer = threading.Timer(self._timeout_s, _end, [why])
         timer.daemon = True
@@ -72,16 +74,16 @@ class Watchdog:
             if first_s is None:
                 first_s = now_s
                 on_signal()
-            elif now_s - first_s >= SAME_S:
+            elif now_s - first_s >= REPEATED_SIGNAL_S:
                 _end("received a second signal during the shutdown")
 
 
 def _end(why: str) -> NoReturn:
     try:
-        log.critical("%s: the process exits with code %d; its threads are in:", why, HUNG)
+        log.critical("%s: the process exits with code %d; its threads are in:", why, FORCED_EXIT_CODE)
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
             faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
         for handler in logging.getLogger().handlers:
             handler.flush()
     finally:
-        os._exit(HUNG)
+        os._exit(FORCED_EXIT_CODE)

@@ -23,7 +23,7 @@ from kraal.metrics.progress import ProgressReports
 from kraal.metrics.stall_detection import StallDetection
 from kraal.plugins.registry import Registry
 from kraal.testing._simulation.engine import FakeEngine
-from kraal.testing._simulation.metrics import scrape_of
+from kraal.testing._simulation.metrics import create_scrape
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
 from web.app import create_apps
 from web.settings import Settings
@@ -232,7 +232,7 @@ class Stage(ABC):
                 Registry.of({}),
                 _never,
                 settings,
-                scrape=scrape_of(worker, url),
+                scrape=create_scrape(worker, url),
                 stall_detection=StallDetection(worker.metrics, AutoRestart()),
                 progress=ProgressReports(worker.metrics, worker.series),
             ).main

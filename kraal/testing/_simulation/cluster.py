@@ -7,8 +7,8 @@
     cluster.settle(within_s=20)
     assert cluster.states("numbers") == ["RUNNING"] * 5
 
-The workers share the logs, the offsets and what their sources and sinks know of (`outside`), and meet in a fake
-group. Whenever a task is opened, and whenever time has passed, the cluster looks whether something runs twice,
+The workers share the logs, the offsets and the world of their sources and sinks (`outside`), and meet in a fake
+group. Whenever a task is opened, and whenever time has passed, the cluster checks whether something runs twice,
 and whether an actor has died of anything but `crash`.
 """
 
@@ -76,10 +76,10 @@ class EmbeddedCluster:
         Args:
             workers: how many.
             seed: decides the order of all messages, and every delay.
-            protocol: `connect.protocol` of every worker that `add` is not given another one.
+            protocol: `connect.protocol` of every worker without another one in `add`.
             max_delay_s: `scheduled.rebalance.max.delay.ms`.
             stop_s: how long a task takes to stop, at most; virtual seconds, as all times here.
-            read_s: how often a worker looks into the logs, at least.
+            read_s: interval at which workers read the logs.
             properties: properties of every worker that differ from `kraal.testing._simulation.worker.DEFAULTS`.
             transactional: the leader writes in transactions, and fences.
             exactly_once: so do sources.
@@ -169,12 +169,12 @@ class EmbeddedCluster:
         self.run_until(future.done, timeout_s=timeout_s)
         return future.result()
 
-    def request(self, message: Ask[R], via: ClusterWorker | None = None, *, patience_s: float = 60.0) -> R:
+    def request(self, message: Ask[R], via: ClusterWorker | None = None, *, timeout_s: float = 60.0) -> R:
         """Ask any worker like a client, forwarding to the leader and retrying momentary errors.
 
-        Raises the errors of the message, or the last momentary error after `patience_s`.
+        Raises the errors of the message, or the last momentary error after `timeout_s`.
         """
-        deadline = self.clock.now() + patience_s
+        deadline = self.clock.now() + timeout_s
         while True:
             try:
                 return self._forwarded(message, via or self.awake[0])
@@ -189,10 +189,10 @@ class EmbeddedCluster:
                 return self.ask(worker, message)
             except (NotLeader, NotOwner) as error:
                 url = error.leader_url if isinstance(error, NotLeader) else error.owner_url
-                found = None if url is None else self.at(url)
-                if found is None:
+                target = None if url is None else self.at(url)
+                if target is None:
                     raise
-                worker = found
+                worker = target
         return self.ask(worker, message)
 
     def create(
@@ -285,14 +285,14 @@ class EmbeddedCluster:
         config = self.awake[0].snapshot.config
         wanted: set[Instance] = set()
         for entry in config.connectors.values():
-            missing = self._missing_of(entry)
+            missing = self._find_missing(entry)
             if missing is not None:
                 return missing
             wanted.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
         extra = [(i, w.name) for w in self.awake for i in w.running if i not in wanted]
         return f"{extra} are running but should not be" if extra else None
 
-    def _missing_of(self, entry: ConnectorEntry) -> str | None:
+    def _find_missing(self, entry: ConnectorEntry) -> str | None:
         state = STATE_OF[entry.target]
         tasks: list[Instance] = [TaskId(entry.name, n) for n in range(len(entry.tasks))]
         if entry.target is TargetState.STARTED:
@@ -314,14 +314,14 @@ class EmbeddedCluster:
 
     def _missing_status(self, entry: ConnectorEntry, worker: ClusterWorker, states: list[str]) -> str | None:
         try:
-            shown = self.states(entry.name, worker)
+            reported = self.states(entry.name, worker)
             status = _status(entry.name, worker)
         except NotFound as error:
             return str(error)
         if entry.target is TargetState.STOPPED:
-            shown = shown[:1]
-        if shown != states:
-            return f"{entry.name} is shown as {shown}, not {states}"
+            reported = reported[:1]
+        if reported != states:
+            return f"{entry.name} is {reported}, not {states}"
         if entry.target is TargetState.STARTED:
             reported = [status["connector"]["worker_id"], *(t["worker_id"] for t in status["tasks"])]
             instances: list[Instance] = [entry.name, *(TaskId(entry.name, n) for n in range(len(states) - 1))]

@@ -1,7 +1,7 @@
 """The fake engine of one worker of an embedded cluster.
 
 Tasks of the fake connectors count records (`kraal.testing._simulation.engine`); those of all others run their plugin
-(`kraal.testing._simulation.plugin_work`). A batch takes a moment of virtual time, and an idle plugin is asked again
+(`kraal.testing._simulation.plugin_work`). A batch takes a moment of virtual time, and an idle plugin is polled again
 after one.
 """
 
@@ -72,25 +72,25 @@ class ClusterEngine(FakeEngine):
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
-        found, version = task_class(self._place.registry, spec)
-        if issubclass(found, FakeSourceTask | FakeSinkTask):
+        plugin_class, version = task_class(self._place.registry, spec)
+        if issubclass(plugin_class, FakeSourceTask | FakeSinkTask):
             return ClusterRun(self, self._worker, spec, position, report)
-        work = _work(spec, found, version, self._offsets, self._place)
+        work = _work(spec, plugin_class, version, self._offsets, self._place)
         return PluginRun(self, self._worker, spec, work, report)
 
 
 def _work(
     spec: TaskSpec,
-    found: type[SourceTask | SinkTask],
+    plugin_class: type[SourceTask | SinkTask],
     version: str,
     offsets: Mapping[SourcePartition, Offset],
     place: Place,
 ) -> Work:
     from kraal.testing._simulation.plugin_work import SinkWork, SourceWork  # noqa: PLC0415 - loads Arrow and Kafka's client
 
-    if issubclass(found, SourceTask):
-        return SourceWork(spec, found, version, offsets, place)
-    return SinkWork(spec, found, version, place)
+    if issubclass(plugin_class, SourceTask):
+        return SourceWork(spec, plugin_class, version, offsets, place)
+    return SinkWork(spec, plugin_class, version, place)
 
 
 class ClusterRun(FakeRun):
@@ -142,7 +142,7 @@ class PluginRun(ClusterRun):
 
     @override
     def look(self) -> None:
-        self._look_in(BATCH_S)
+        self._schedule_poll(BATCH_S)
 
     @override
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -150,7 +150,7 @@ class PluginRun(ClusterRun):
             self._work.commit(offsets)
             self._report(Committed())
 
-    def _look_in(self, delay_s: float) -> None:
+    def _schedule_poll(self, delay_s: float) -> None:
         if self._asked and not self._over and not self._due:
             self._due = True
             self._worker.later(delay_s, self._batch)
@@ -160,7 +160,7 @@ class PluginRun(ClusterRun):
         if not self._asked or self._over:
             return
         if not (self.spec.lease() and self.spec.may_read()):
-            self._look_in(IDLE_S)
+            self._schedule_poll(IDLE_S)
             return
         if self._engine.hangs(self.task):
             self.spec.working(busy=True, step="batch")
@@ -170,14 +170,14 @@ class PluginRun(ClusterRun):
         except RetriableError as error:
             self.spec.working(busy=True, step="batch", failure=str(error))
             self._report(Waiting(str(error), retry=True))
-            self._look_in(RETRY_S)
+            self._schedule_poll(RETRY_S)
             return
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises fails its task
             self.fail(trace_of(error))
             return
         self.spec.working(busy=False)
         if done is None:
-            self._look_in(IDLE_S)
+            self._schedule_poll(IDLE_S)
             return
         self._asked = False
         self._report(done)

@@ -268,11 +268,11 @@ class _Caller:
 
 
 def _registry(
-    installed: Registry, running: dict[ConnectorName, object], given: Mapping[str, type[Connector]]
+    installed: Registry, running: dict[ConnectorName, object], plugins: Mapping[str, type[Connector]]
 ) -> Registry:
-    """Return a registry with the fake and the given connectors and all installed transforms and converters."""
+    """Return a registry with the fake connectors, `plugins` and all installed transforms and converters."""
     fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
-    connectors = {**fakes, **given}
+    connectors = {**fakes, **plugins}
     return installed.with_connectors(
         {name: _tracked(connector, running) for name, connector in connectors.items()}
     )

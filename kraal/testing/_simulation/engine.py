@@ -207,12 +207,12 @@ class FakeEngine:
         return task in self._hanging
 
     def take(self, task: TaskId, position: int) -> range:
-        """Return the numbers of the next records after `position`."""
+        """Return the range of the next records after `position`."""
         return range(position, min(self._supply.get(task, 0), position + _BATCH))
 
-    def wrote(self, task: TaskId, numbers: range) -> frozenset[TopicName]:
-        """Record numbers as written; return their topics."""
-        self.written.setdefault(task, []).extend(numbers)
+    def wrote(self, task: TaskId, records: range) -> frozenset[TopicName]:
+        """Store records as written; return their topics."""
+        self.written.setdefault(task, []).extend(records)
         return frozenset({TopicName(self._topic)})
 
     def closed(self, run: FakeRun) -> None:
@@ -266,16 +266,16 @@ class FakeRun:
 
     def look(self) -> None:
         """Run one batch if one was requested and records are available."""
-        numbers = self._engine.take(self.task, self._position)
+        records = self._engine.take(self.task, self._position)
         may_read = self.spec.lease() and self.spec.may_read()
-        if not self._asked or not numbers or self._over or not may_read:
+        if not self._asked or not records or self._over or not may_read:
             return
         if self._engine.hangs(self.task):
             self.spec.working(busy=True, step="batch")
             return
         self._asked = False
         self.spec.working(busy=False)
-        offsets: dict[SourcePartition, Offset] = {partition_of(self.task): {"position": numbers.stop}}
+        offsets: dict[SourcePartition, Offset] = {partition_of(self.task): {"position": records.stop}}
         transactions, size = self.spec.transactions, None
         if transactions is not None:
             try:
@@ -283,12 +283,12 @@ class FakeRun:
             except Fenced as error:
                 self.fail(trace_of(error))
                 return
-            offsets, size = {}, len(numbers)
-        self._position = numbers.stop
-        topics = self._engine.wrote(self.task, numbers)
+            offsets, size = {}, len(records)
+        self._position = records.stop
+        topics = self._engine.wrote(self.task, records)
         done = BatchDone(
             offsets=offsets,
-            records=len(numbers),
+            records=len(records),
             topics=topics,
             duration_s=0.0,
             transaction=size,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeGroup", "FakeGroupBroker", "GroupOptions"]
 
-BEAT_S = 0.5
+HEARTBEAT_S = 0.5
 RETRY_S = 0.1
 
 
@@ -153,20 +153,20 @@ class FakeGroup:
             case Begin():
                 pass
             case _Order():
-                self._obey(message.what)
+                self._execute(message.what)
             case _Prepared():
                 self._prepared(message)
             case _Retry():
                 self._retry(message)
             case _HeartbeatDue():
                 self._send_heartbeat()
-                self._clock.after(min(BEAT_S, self._options.heartbeat_interval_s), self.address, message)
+                self._clock.after(min(HEARTBEAT_S, self._options.heartbeat_interval_s), self.address, message)
             case Answer():
                 self._answered(message)
             case _:
                 raise TypeError(message)
 
-    def _obey(self, what: str) -> None:
+    def _execute(self, what: str) -> None:
         if what in ("leave", "close"):
             self._leave()
             self._dead = what == "close"
@@ -194,7 +194,7 @@ class FakeGroup:
         self._attempt += 1
         attempt = self._attempt
         self._prepared_expelled = self._expelled
-        future = self._the_hooks().prepare(
+        future = self._require_hooks().prepare(
             expelled=self._expelled, away_s=self._clock.now() - self._confirmed_s
         )
 
@@ -220,7 +220,7 @@ class FakeGroup:
             JoinGroup(
                 **self._request(),
                 name=self._name,
-                offers=tuple(self._the_hooks().offers()),
+                offers=tuple(self._require_hooks().offers()),
                 session_timeout_s=self._options.session_timeout_s,
                 rebalance_timeout_s=self._options.rebalance_timeout_s,
             )
@@ -261,14 +261,14 @@ class FakeGroup:
                 self._reset(expelled=True)
                 self._prepare()
             case _:
-                self._the_hooks().lost(f"the group rejected this worker: {answer.refusal}")
+                self._require_hooks().lost(f"the group rejected this worker: {answer.refusal}")
                 self._attempt += 1
                 self._clock.after(5.0, self.address, _Retry(self._attempt, prepare=True))
 
     def _plan(self, answer: Answer) -> Mapping[str, bytes]:
         if answer.leader != answer.member_id or not answer.members:
             return {}
-        return self._the_hooks().plan(
+        return self._require_hooks().plan(
             protocol=answer.protocol,
             leader=answer.leader,
             members=answer.members,
@@ -281,7 +281,7 @@ class FakeGroup:
             self._joining = self._expelled = False
             self._last_generation = self._generation
             self._confirm(request)
-            self._the_hooks().joined(
+            self._require_hooks().joined(
                 protocol=self._protocol,
                 generation=self._generation,
                 member_id=self.member_id,
@@ -297,7 +297,7 @@ class FakeGroup:
 
     def _send_heartbeat(self) -> None:
         if self._unknown_since_s is not None:
-            self._look_for_coordinator(self._unknown_since_s)
+            self._search_coordinator(self._unknown_since_s)
         if self.member_id and self._generation >= 0:
             self._send(Heartbeat(**self._request()))
 
@@ -319,11 +319,11 @@ class FakeGroup:
             self._attempt += 1
             self._clock.after(RETRY_S, self.address, _Retry(self._attempt, prepare=False))
 
-    def _look_for_coordinator(self, since_s: float) -> None:
+    def _search_coordinator(self, since_s: float) -> None:
         if not self._is_lost and self._clock.now() - since_s > self._options.heartbeat_interval_s:
             self._is_lost = True
             self.lost += 1
-            self._the_hooks().lost("the group's coordinator is unknown")
+            self._require_hooks().lost("the group's coordinator is unknown")
 
     def _reached(self) -> None:
         self._unknown_since_s = None
@@ -355,7 +355,7 @@ class FakeGroup:
     def _send(self, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> None:
         self._broker.address.tell(request)
 
-    def _the_hooks(self) -> GroupHooks:
+    def _require_hooks(self) -> GroupHooks:
         assert self._hooks is not None  # noqa: S101 - `start` came first
         return self._hooks
 

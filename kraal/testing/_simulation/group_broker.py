@@ -3,7 +3,7 @@
 All of the protocol that a member can notice: new members get an id first; a rebalance waits for all members, at
 most for the longest of their rebalance timeouts; the protocol that all offer and most prefer is elected; the leader
 stays; only the leader's SyncGroup completes a generation; who is silent for a session timeout is put out, unless
-it waits for an answer itself; who joins again with nothing new to say gets the answer that is there.
+it waits for an answer itself; a repeated join without changes gets the current answer.
 Source: GroupCoordinator's classic groups (Kafka 4.3.0).
 """
 
@@ -93,7 +93,7 @@ class Answer(Tell):
 @dataclass(frozen=True, slots=True)
 class _Expired(Tell):
     member_id: str
-    heard: int
+    heartbeats: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class _Member:
     join: JoinGroup
     """The last one."""
     waiting: JoinGroup | SyncGroup | None = None
-    heard: int = 0
+    heartbeats: int = 0
     session: Timer | None = None
 
 
@@ -179,7 +179,7 @@ class FakeGroupBroker:
                 pass
             case _Expired():
                 member = self._members.get(message.member_id)
-                if member is not None and member.heard == message.heard and not self.down:
+                if member is not None and member.heartbeats == message.heartbeats and not self.down:
                     self._expire(message.member_id, member)
             case _Overdue():
                 if message.rebalance == self._number and self._state == "preparing":
@@ -212,8 +212,8 @@ class FakeGroupBroker:
             self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
             return
         if member is None or _names(member.join.offers) != _names(request.offers):
-            others = [m.join.offers for i, m in self._members.items() if i != member_id]
-            if not _common([*others, request.offers]):
+            other_offers = [m.join.offers for i, m in self._members.items() if i != member_id]
+            if not _common([*other_offers, request.offers]):
                 self._refuse(request, Refusal.INCONSISTENT_GROUP_PROTOCOL)
                 return
         news = member is None or member.join.offers != request.offers or member_id == self.leader
@@ -272,8 +272,8 @@ class FakeGroupBroker:
                     member.waiting = None
             self._state = "preparing"
             self._number += 1
-            patience_s = max((m.join.rebalance_timeout_s for m in self._members.values()), default=0.0)
-            self._clock.after(patience_s, self.address, _Overdue(self._number))
+            timeout_s = max((m.join.rebalance_timeout_s for m in self._members.values()), default=0.0)
+            self._clock.after(timeout_s, self.address, _Overdue(self._number))
         if all(isinstance(member.waiting, JoinGroup) for member in self._members.values()):
             self._complete()
 
@@ -324,10 +324,10 @@ class FakeGroupBroker:
     def _renew_session(self, member_id: str) -> None:
         """Renew a member's session."""
         member = self._members[member_id]
-        member.heard += 1
+        member.heartbeats += 1
         if member.session is not None:
             member.session.cancel()
-        expired = _Expired(member_id, member.heard)
+        expired = _Expired(member_id, member.heartbeats)
         member.session = self._clock.after(member.join.session_timeout_s, self.address, expired)
 
     def _expire(self, member_id: str, member: _Member) -> None:

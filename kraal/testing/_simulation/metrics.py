@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def scrape(assembly: Assembly, worker: WorkerId) -> str:
     """Return the response of this worker's `GET /metrics`, with its worker id."""
-    return "".join(scrape_of(assembly, worker)())
+    return "".join(create_scrape(assembly, worker)())
 
 
-def scrape_of(assembly: Assembly, name: str, load: Callable[[], LoadMetrics] | None = None) -> Scrape:
+def create_scrape(assembly: Assembly, name: str, load: Callable[[], LoadMetrics] | None = None) -> Scrape:
     """Return the function that renders `GET /metrics`, for `web.app.create_apps`; `name` is the worker id."""
     identity = Identity(client_id=name, version=CONNECT_VERSION, commit="test", started_ms=0)
     return Scrape(assembly.published, assembly.metrics, identity, str, load)

@@ -1,8 +1,8 @@
-"""What a plugin's task does in a test without Spark: its own code, Kraal's transforms and converters, topics in memory.
+"""Execution of a plugin's task in a test without Spark: its code, Kraal's transforms and converters, topics in memory.
 
 Records take the same way as small batches do in a worker (`kraal.engine.records`), so transforms, converters and
 `errors.*` do what they do there; dead letters of sources are written, those of sinks are dropped. What needs a
-SparkSession or a real DataFrame fails with a sentence that says so.
+SparkSession or a real DataFrame fails with NeedsSpark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from kraal.testing._simulation.cluster_engine import Place
 
-MOST = 500
+MAX_BATCH_RECORDS = 500
 """Maximum records per partition in a sink's batch."""
 _ELSEWHERE = "test it with kraal.testing.ProcessCluster, whose workers have a real Spark"
 
@@ -168,16 +168,16 @@ class SinkWork:
             return None
         places = tuple(self._places())
         self._assign(self._task, frozenset(places))
-        found = {place: records for place in places if (records := self._after(place))}
-        if not found:
+        batch = {place: records for place in places if (records := self._after(place))}
+        if not batch:
             return None
-        ranges = {place: (records[0].offset, records[-1].offset + 1) for place, records in found.items()}
-        shown = self.task_class.values
-        passed = SinkPass(steps=self._steps, shown=shown)(_raw([r for rs in found.values() for r in rs]))
+        ranges = {place: (records[0].offset, records[-1].offset + 1) for place, records in batch.items()}
+        value_form = self.task_class.values
+        passed = SinkPass(steps=self._steps, shown=value_form)(_raw([r for rs in batch.values() for r in rs]))
         rows = [row for part in passed for row in part.to_pylist()]
         summary, _ = summed(row.pop("note") for row in rows)
         settle_outcomes(self.spec.task, summary, self._steps.tolerance)
-        good = [_shown(row, shown) for row in rows if row["topic"] is not None]
+        good = [_to_row(row, value_form) for row in rows if row["topic"] is not None]
         reports = Reports(ranges, self._steps.tolerance)
         if good:
             frame: Any = MemoryFrame(good)
@@ -241,7 +241,7 @@ class SinkWork:
     def _after(self, place: TopicPartition) -> list[TopicRecord]:
         committed = self.place.committed.get((self.spec.task.connector, place), 0)
         at = self._positions.get(place, committed)
-        return self.place.topics.after(place.topic, place.partition, at, MOST)
+        return self.place.topics.after(place.topic, place.partition, at, MAX_BATCH_RECORDS)
 
 
 class MemoryFrame:
@@ -317,9 +317,9 @@ def _raw(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatch]:
     )
 
 
-def _shown(row: dict[str, Any], shown: str) -> dict[str, Any]:
+def _to_row(row: dict[str, Any], value_form: str) -> dict[str, Any]:
     """Return a row with keys and values in the plugin's format: strings, or decoded JSON."""
-    turn: Callable[[bytes], Any] = bytes.decode if shown == "text" else json.loads
+    turn: Callable[[bytes], Any] = bytes.decode if value_form == "text" else json.loads
     return {
         name: turn(value) if name in ("key", "value") and value is not None else value
         for name, value in row.items()

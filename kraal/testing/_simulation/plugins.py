@@ -54,8 +54,8 @@ class FakeSinkTask(SinkTask):
 class FakeSourceConnector(Connector):
     """As many tasks as `tasks.max`. `fail.in` names a method that raises: start, stop, task_configs, alter_offsets.
 
-    `fake.offsets`: what is said of offsets that a user wants: `managed` (there are no others), `unsupported`, or a
-    sentence against them; without it, that there may be others.
+    `fake.offsets`: the answer to requested offsets: `managed` (no other offsets exist), `unsupported`, or an error
+    text; without it, other offsets may exist.
     """
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
@@ -113,7 +113,7 @@ class FakeSourceConnector(Connector):
     def _called(self, method: str) -> None:
         self.calls.append((self._config["name"], method))
         if self._config.get("fail.in") == method:
-            raise RuntimeError(f"{method} was told to fail")
+            raise RuntimeError(f"{method} was configured to fail")
 
 
 class FakeSinkConnector(FakeSourceConnector):

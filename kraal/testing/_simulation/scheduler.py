@@ -104,7 +104,7 @@ class Scheduler:
         """The actor that handled the latest message."""
         self._random = random.Random(seed)  # noqa: S311 - order, not secrets
         self._cells: dict[Address, _Cell] = {}
-        self._numbers = itertools.count()
+        self._sequence = itertools.count()
         self._ready: list[_Cell] = []
         """The actors that can handle a message, by their numbers. Guarded by `_arrived`."""
         self._arrived = threading.Condition()
@@ -121,8 +121,8 @@ class Scheduler:
     ) -> None:
         """Give a new behaviour the mailbox at `address`; all share the caller's thread."""
         del shares_thread
-        former = self._cells.get(address)
-        number = next(self._numbers) if former is None else former.number
+        previous = self._cells.get(address)
+        number = next(self._sequence) if previous is None else previous.number
         cell = self._cells[address] = _Cell(number, address, factory, died)
 
         def deliver(message: object) -> bool:
@@ -139,7 +139,7 @@ class Scheduler:
         address.bind(deliver)
 
     def stop(self, address: Address) -> None:
-        """End the actor at `address`; what is in its mailbox is dropped."""
+        """End the actor at `address` and drop its mailbox."""
         cell = self._cells.pop(address, None)
         if cell is not None:
             self._end(cell)
@@ -206,11 +206,11 @@ class Scheduler:
             if due is not None and not self._real_time:
                 self.clock.advance_to(due)
                 continue
-            left = deadline - time.monotonic() if self._real_time else timeout_s
-            until_due = left if due is None else due - self.clock.now()
+            remaining = deadline - time.monotonic() if self._real_time else timeout_s
+            until_due = remaining if due is None else due - self.clock.now()
             with self._arrived:
-                arrived = self._arrived.wait_for(self._busy, max(0.0, min(left, until_due)))
-            if not arrived and due is not None and until_due < left:
+                arrived = self._arrived.wait_for(self._busy, max(0.0, min(remaining, until_due)))
+            if not arrived and due is not None and until_due < remaining:
                 self.clock.advance_to(due)
             elif not arrived:
                 text = f"nothing happened for {timeout_s} s; the last messages: {self.trace[-10:]}"

@@ -1,8 +1,7 @@
 """Stacks and threads of a process that hangs, for the error of a wait that times out.
 
 A Kraal worker writes the stacks of its Python threads to standard error on SIGUSR1, also while a C library's call
-keeps the interpreter for itself. What threads of libraries do, the kernel says: their names, states, and what in the
-kernel they wait for.
+keeps the interpreter for itself. Threads of libraries are described by the kernel: name, state and wait channel.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from typing import Final
 
 import psutil
 
-PATIENCE_S: Final = 3.0
+TIMEOUT_S: Final = 3.0
 """Seconds that a process has to write its stacks."""
-_QUIET_S: Final = 0.3
-_EVERY_S: Final = 0.05
+_IDLE_S: Final = 0.3
+_POLL_INTERVAL_S: Final = 0.05
 _PROC: Final = Path("/proc")
 
 
-def stacks_of(pid: int, log: Path, number: signal.Signals) -> str:
+def dump_stacks(pid: int, log: Path, number: signal.Signals) -> str:
     """Have a process write its stacks to `log`; return them with the kernel's view of its threads.
 
-    Waits at most `PATIENCE_S`: a frozen process writes nothing. Empty when there is no such process any more.
+    Waits at most `TIMEOUT_S`: a frozen process writes nothing. Empty when there is no such process any more.
     """
     start = _size(log)
     with suppress(psutil.Error):
@@ -41,8 +40,8 @@ def stacks_of(pid: int, log: Path, number: signal.Signals) -> str:
 
 
 def threads(pid: int) -> str:
-    """Return the threads of a process with how many are alike: name, state, what they wait for. Linux; else empty."""
-    found: dict[str, int] = {}
+    """Return the threads of a process with counts of equal ones: name, state, wait channel. Linux; else empty."""
+    counts: dict[str, int] = {}
     with suppress(OSError):
         for task in (_PROC / str(pid) / "task").iterdir():
             with suppress(OSError, ValueError, IndexError):
@@ -54,8 +53,8 @@ def threads(pid: int) -> str:
                     .split()[0]
                 )
                 line = f"{name} {state} {_waits_for(task)}".rstrip()
-                found[line] = found.get(line, 0) + 1
-    return "\n".join(f"{count} x {line}" for line, count in sorted(found.items()))
+                counts[line] = counts.get(line, 0) + 1
+    return "\n".join(f"{count} x {line}" for line, count in sorted(counts.items()))
 
 
 def _waits_for(task: Path) -> str:
@@ -65,15 +64,15 @@ def _waits_for(task: Path) -> str:
 
 
 def _written_since(start: int, log: Path) -> str:
-    """Return what is appended to a file after `start`, once it stops growing."""
-    until = time.monotonic() + PATIENCE_S
+    """Return the bytes appended to a file after `start`, once it stops growing."""
+    until = time.monotonic() + TIMEOUT_S
     last, since = start, time.monotonic()
     while time.monotonic() < until:
-        time.sleep(_EVERY_S)
+        time.sleep(_POLL_INTERVAL_S)
         now = _size(log)
         if now != last:
             last, since = now, time.monotonic()
-        elif now > start and time.monotonic() - since > _QUIET_S:
+        elif now > start and time.monotonic() - since > _IDLE_S:
             break
     with suppress(OSError):
         return log.read_bytes()[start:].decode(errors="replace")

@@ -28,9 +28,9 @@ class FakeTransactions:
         del config, tracks
         self.on_claim(task)
         self.claimed.append(task)
-        made = FakeProducer(self, task)
-        self._holders[f"{self._group_id}-{task}"] = made
-        return made
+        producer = FakeProducer(self, task)
+        self._holders[f"{self._group_id}-{task}"] = producer
+        return producer
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
         """Return a connector's offsets."""

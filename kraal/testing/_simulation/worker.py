@@ -81,7 +81,7 @@ class EmbeddedWorker:
         Args:
             seed: decides the order in which actors handle their messages.
             engine: runs the tasks; None makes a `FakeEngine`, which `fake` returns.
-            registry: the plugins; None knows the two fake connectors, and the String and ByteArray converters.
+            registry: the plugins; None: the two fake connectors, and the String and ByteArray converters.
             providers: the config providers; None makes those that `properties` declare.
             properties: worker properties that differ from `DEFAULTS`.
             config_log: None makes one in memory; give the one of an earlier worker to restart it.
@@ -95,14 +95,14 @@ class EmbeddedWorker:
         self.config_log: Log = config_log or MemoryLog("config")
         self.status_log: Log = status_log or MemoryLog("status")
         self.offsets: OffsetStore = offsets or MemoryOffsets()
-        self.group_offsets: GroupOffsets = group_offsets or _groups_of(self.engine)
+        self.group_offsets: GroupOffsets = group_offsets or _fake_group_offsets(self.engine)
         self.given_up: list[str] = []
         """Actors that exhausted their restart budget; a real process would exit."""
         self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
         """Private to this worker, like those of a process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
-        known = providers or open_providers(config.raw, ProviderClasses.load())
-        plugins = ProvidedPlugins(registry or fake_registry(), config, known)
+        opened = providers or open_providers(config.raw, ProviderClasses.load())
+        plugins = ProvidedPlugins(registry or fake_registry(), config, opened)
         parts = Parts(
             system=self.scheduler,
             clock=self.scheduler.clock,
@@ -198,7 +198,7 @@ def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
     return Loggers(root, now_ms)
 
 
-def _groups_of(engine: Engine) -> GroupOffsets:
+def _fake_group_offsets(engine: Engine) -> GroupOffsets:
     if isinstance(engine, FakeEngine):
         return FakeGroupOffsets(engine.committed, lambda: engine.running)
     return FakeGroupOffsets({}, frozenset, fault=no_groups)

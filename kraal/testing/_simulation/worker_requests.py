@@ -37,13 +37,13 @@ def _refused(error: BaseException | None) -> BaseException | None:
     return PeerRefused(status, status, str(error))
 
 
-def _check_key(leader: ClusterWorker, given: bytes | None) -> None:
+def _check_key(leader: ClusterWorker, signature_key: bytes | None) -> None:
     """Reject requests that are not signed with the leader's session key. Raises PeerRefused."""
     snapshot = leader.snapshot
     if snapshot.protocol is not None and not snapshot.protocol.signed:
         return
-    if given is None:
+    if signature_key is None:
         raise PeerRefused(400, 400, "Internal request missing required header")
     key = snapshot.config.session_key
-    if key is None or key.key != given:
+    if key is None or key.key != signature_key:
         raise PeerRefused(403, 403, "Internal request contained invalid signature.")

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from kraal.testing._simulation.group import BEAT_S
+from kraal.testing._simulation.group import HEARTBEAT_S
 from scripts.bench.control.simulated import READ_S, SimulatedCluster, undisturbed
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Wanted
@@ -67,7 +67,7 @@ def measured(workers: int, connectors: int) -> dict[Name, float]:
     with undisturbed():
         cluster = SimulatedCluster()
         begun = time.process_time()
-        cluster.add_workers(workers - 1, over_s=BEAT_S)
+        cluster.add_workers(workers - 1, over_s=HEARTBEAT_S)
         cluster.until_all_run()
         cluster.write_configs(connectors)
         cluster.until_all_run()

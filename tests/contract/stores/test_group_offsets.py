@@ -14,7 +14,7 @@ from kraal.broker.broker import free_port
 from kraal.core.errors import GroupInUse, StoreError
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import TopicPartition
-from kraal.kafka.sink_offset_requests import KafkaGroupOffsets, group_of
+from kraal.kafka.sink_offset_requests import KafkaGroupOffsets, consumer_group
 from kraal.kafka.topics import ensure_topics
 from kraal.stores.api import GroupOffsets
 from kraal.testing._simulation.group_offsets import FAKE_TOPIC, FakeGroupOffsets
@@ -65,7 +65,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 def member(bootstrap: str, name: ConnectorName) -> Callable[[], object]:
     """Join a sink's group; return what leaves it."""
     consumer = Consumer(
-        {**options(bootstrap), "group.id": group_of({}, name, {}), "enable.auto.commit": False}
+        {**options(bootstrap), "group.id": consumer_group({}, name, {}), "enable.auto.commit": False}
     )
     consumer.subscribe([FAKE_TOPIC])
     for _ in range(300):
@@ -186,4 +186,4 @@ def test_a_kafka_that_is_away_is_an_error_and_leaves_no_thread(tmp_path: Path) -
     ],
 )
 def test_chooses_the_sinks_group(worker: dict[str, str], config: dict[str, str], group: str) -> None:
-    assert group_of(worker, X, config) == group
+    assert consumer_group(worker, X, config) == group

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.testing.process import PATIENCE_S, WorkerProcess
+from kraal.testing.process import TIMEOUT_S, WorkerProcess
 
 RUNNING = ["RUNNING", "RUNNING"]
 PADDING = "x" * 73
@@ -91,7 +91,7 @@ class Pipe:
         """Wait until the first lines are in the sink file, and no longer."""
         self.worker.wait_until("lines came out", lambda: self.sink_size() > 0)
 
-    def wait_until_through(self, timeout_s: float = PATIENCE_S) -> None:
+    def wait_until_through(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until every line of the source file was seen in the sink file, as far as sizes tell, and the last is."""
         last = f"{self.written - 1:010d}{self.padding}\n".encode()
 

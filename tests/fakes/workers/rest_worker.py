@@ -26,7 +26,7 @@ from kraal.stores.api import GroupOffsets
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing._simulation.engine import FakeEngine, Outside
 from kraal.testing._simulation.group_offsets import FakeGroupOffsets
-from kraal.testing._simulation.metrics import scrape_of
+from kraal.testing._simulation.metrics import create_scrape
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry, loggers_of_its_own
 from tests.fakes.kafka.dead_letters import MemoryKafka
 from web.app import create_apps
@@ -121,7 +121,7 @@ def _app(
         registry,
         plugins.check_for_rest,
         settings,
-        scrape=scrape_of(assembly, name, lambda: admission.load_metrics(system.mailboxes())),
+        scrape=create_scrape(assembly, name, lambda: admission.load_metrics(system.mailboxes())),
         stall_detection=StallDetection(assembly.metrics, AutoRestart()),
         progress=ProgressReports(assembly.metrics, assembly.series),
         loggers=loggers,

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kraal.worker.process import CLOSING_S, CONNECTOR_FAILED, GAVE_UP, HUNG_S, SHUTDOWN_EXTRA_S, START_FAILED
-from kraal.worker.watchdog import HUNG
+from kraal.worker.process import (
+    CLOSE_TIMEOUT_S,
+    CONNECTOR_FAILED,
+    FORCED_END_DELAY_S,
+    GAVE_UP,
+    SHUTDOWN_EXTRA_S,
+    START_FAILED,
+)
+from kraal.worker.watchdog import FORCED_EXIT_CODE
 from tests.integration.deploy.chart import ROOT, render
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
@@ -69,7 +76,7 @@ def test_java_may_compile_and_read_the_size_of_the_machine() -> None:
 
 
 def test_a_worker_has_the_time_that_it_may_need_to_stop() -> None:
-    longest_s = GRACEFUL_S + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
+    longest_s = GRACEFUL_S + SHUTDOWN_EXTRA_S + CLOSE_TIMEOUT_S + FORCED_END_DELAY_S
     [timeout] = settings("TimeoutStopSec")
     assert longest_s <= int(timeout) <= longest_s + 10
     pod = render({"preStopSeconds": 0}).one("StatefulSet")["spec"]["template"]["spec"]
@@ -79,7 +86,7 @@ def test_a_worker_has_the_time_that_it_may_need_to_stop() -> None:
 def test_only_failures_that_a_restart_cannot_help_end_it() -> None:
     [prevented] = settings("RestartPreventExitStatus")
     assert {int(code) for code in prevented.split()} == {START_FAILED, CONNECTOR_FAILED}
-    assert not {GAVE_UP, HUNG, 1} & {int(code) for code in prevented.split()}
+    assert not {GAVE_UP, FORCED_EXIT_CODE, 1} & {int(code) for code in prevented.split()}
     assert settings("Restart") == ["on-failure"]
 
 

@@ -65,7 +65,7 @@ def exact(stage: Stage, kafka: Broker) -> Iterator[Exact]:
             {"bootstrap.servers": kafka.bootstrap},
             group_id=f"group-{topic}",
             topic=replace(internal_topic(topic), single=False),
-            own=own,
+            worker_offsets=own,
             client_id_base="test-",
         )
         yield Exact(stage, made, admin)

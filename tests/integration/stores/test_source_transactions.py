@@ -50,7 +50,7 @@ def make(admin: TopicAdmin, bootstrap: str, topic: str) -> Iterator[Make]:
                 worker,
                 group_id=f"group-{topic}",
                 topic=internal_topic(topic, partitions=3),
-                own=own,
+                worker_offsets=own,
                 client_id_base="test-",
             )
             stack.callback(found.close)

@@ -254,7 +254,9 @@ class TestRestart:
         worker = EmbeddedWorker()
         worker.create(NAME, config(**{"fail.in": "start"}))
         assert worker.states(NAME) == ["FAILED"]
-        assert worker.status(NAME)["connector"]["trace"].startswith("RuntimeError: start was told to fail\n")
+        assert worker.status(NAME)["connector"]["trace"].startswith(
+            "RuntimeError: start was configured to fail\n"
+        )
         with pytest.raises(KraalError, match="Failed to start connector: numbers"):
             worker.ask(RestartConnector(name=NAME))
         worker.fake.fail_opening(T0, "OSError: gone")

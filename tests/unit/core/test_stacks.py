@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from kraal.broker.broker import free_port
 from kraal.core.stacks import SIGNAL
-from kraal.testing._simulation.stacks import stacks_of
+from kraal.testing._simulation.stacks import dump_stacks
 from kraal.testing.process import WorkerProcess
 
 HOLDS_THE_INTERPRETER = """
@@ -67,7 +67,9 @@ def test_a_process_that_does_not_end_shows_where_it_hangs(hanging: Hanging) -> N
 def test_reports_a_frozen_process(hanging: Hanging) -> None:
     hanging.signal(signal.SIGSTOP)
     try:
-        assert "no stacks were written: the process is frozen" in stacks_of(hanging.pid, hanging.log, SIGNAL)
+        assert "no stacks were written: the process is frozen" in dump_stacks(
+            hanging.pid, hanging.log, SIGNAL
+        )
     finally:
         hanging.signal(signal.SIGCONT)
 
@@ -75,4 +77,4 @@ def test_reports_a_frozen_process(hanging: Hanging) -> None:
 def test_a_process_that_has_ended_has_no_report(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert stacks_of(gone.pid, tmp_path / "log", SIGNAL) == ""
+    assert dump_stacks(gone.pid, tmp_path / "log", SIGNAL) == ""

@@ -35,7 +35,7 @@ def offsets(found: Found) -> list[int]:
     return [each.offset for each in found.letters]
 
 
-def test_a_search_ends_when_it_has_found_enough() -> None:
+def test_a_search_ends_at_its_limit() -> None:
     topic = Topic(10, 4_950, 4_991, 4_992, 4_999)
     letters = topic.latest(3)
     assert (offsets(letters), letters.searched, topic.read_counts) == ([4_991, 4_992, 4_999], 30, [3, 30])
@@ -51,13 +51,13 @@ def test_a_search_ends_at_the_beginning_of_the_topic() -> None:
     )
 
 
-def test_a_search_looks_back_no_further_than_it_may() -> None:
+def test_a_search_respects_its_range() -> None:
     topic = Topic(10, 4_991)
     letters = topic.latest(3, most=300)
     assert (offsets(letters), letters.searched) == ([4_991], 300)
 
 
-def test_a_search_that_is_out_of_bounds_gives_what_the_one_before_found() -> None:
+def test_a_search_out_of_bounds_returns_the_previous_result() -> None:
     letters = Topic(10, 4_991, most=100).latest(3)
     assert (offsets(letters), letters.searched) == ([4_991], 30)
     with pytest.raises(OutOfBounds):
@@ -78,7 +78,7 @@ def test_a_small_letter_is_not_cut() -> None:
     assert shortened(letter(1), 100).truncated == {}
 
 
-def test_large_parts_are_cut_and_their_sizes_told() -> None:
+def test_large_parts_are_truncated_and_report_their_sizes() -> None:
     errors = letter(1, {"exception.stacktrace": "s" * 50, "exception.message": "m" * 40}).headers
     large = replace(letter(1), key=b"\xff" * 30, value="ü".encode() * 20, headers=[*errors, ("h", b"x" * 30)])
     text = shortened(large, 21)

@@ -65,13 +65,13 @@ def test_a_piece_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each for each in kafka.done if each.startswith("write")] == ["write 0 1", "write 2 3", "write 4"]
 
 
-def test_a_limit_goes_on_where_it_ended() -> None:
+def test_a_limited_replay_resumes_where_it_ended() -> None:
     kafka = Kafka(*map(letter, range(3)))
     assert [kafka.replay(2), kafka.replay(2), kafka.replay(2)] == [2, 1, 0]
     assert [each.offset for each, _ in kafka.written] == [0, 1, 2]
 
 
-def test_letters_of_others_are_passed_and_not_read_again() -> None:
+def test_letters_of_other_connectors_are_skipped_once() -> None:
     kafka = Kafka(letter(0), letter(1, connector="other"), letter(2, connector="other"))
     assert kafka.replay(10) == 1
     assert kafka.groups == {BOX.group: {0: 3}}

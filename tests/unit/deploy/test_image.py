@@ -26,7 +26,7 @@ from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import parse_distributed
 from kraal.jars.jars import LOCK, parse_lock
 from kraal.jars.java import SUPPORTED, VECTOR_MODULE, find_java
-from kraal.worker.process import CLOSING_S, HUNG_S, SHUTDOWN_EXTRA_S
+from kraal.worker.process import CLOSE_TIMEOUT_S, FORCED_END_DELAY_S, SHUTDOWN_EXTRA_S
 
 ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -216,7 +216,9 @@ def test_the_workers_of_compose_use_the_places_and_the_port_of_the_image() -> No
 
 def test_a_worker_of_compose_has_memory_and_time_to_end() -> None:
     values = read_properties(PARTS / "worker.properties", "the worker's file")
-    end_s = parse_distributed(values).graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
+    end_s = (
+        parse_distributed(values).graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSE_TIMEOUT_S + FORCED_END_DELAY_S
+    )
     for name in WORKERS:
         assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) >= end_s
         heap = values["spark.driver.memory"].removesuffix("g")

@@ -33,7 +33,7 @@ def test_an_error_without_a_name_comes_with_its_likely_cause() -> None:
     assert likely_cause(errors.GroupAuthorizationFailedError("g")) == ""
 
 
-def test_a_failed_join_is_logged_with_its_cause_and_told_each_time(
+def test_a_failed_join_is_logged_and_reported_each_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost: list[str] = []

@@ -21,7 +21,7 @@ def test_all_brokers_down_does_not_replace_the_last_error() -> None:
     assert last_error.added_to(TIMEOUT) == "timed out (b:1/bootstrap: Connection refused)"
 
 
-def test_without_a_reason_it_says_that_all_brokers_are_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_a_reason_reports_all_brokers_down(monkeypatch: pytest.MonkeyPatch) -> None:
     last_error = LastClientError()
     last_error(ALL_DOWN)
     assert last_error.added_to(TIMEOUT) == "timed out (1/1 brokers are down)"

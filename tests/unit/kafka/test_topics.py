@@ -96,7 +96,7 @@ class Creator:
         (KafkaError.NOT_CONTROLLER, ""),
     ],
 )
-def test_too_few_brokers_for_the_replicas_are_told_with_the_key_to_change(
+def test_too_few_brokers_for_the_replicas_name_the_key_to_change(
     monkeypatch: pytest.MonkeyPatch, error: int, hint: str
 ) -> None:
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Creator(error))
@@ -147,9 +147,7 @@ class Lister:
         KafkaError.NOT_LEADER_FOR_PARTITION,
     ],
 )
-def test_a_client_that_knows_an_old_leader_for_too_long_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, error: int
-) -> None:
+def test_a_client_with_stale_leader_metadata_is_replaced(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
     errors = iter([error, None])
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Lister(next(errors)))
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.2)

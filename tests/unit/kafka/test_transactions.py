@@ -112,7 +112,7 @@ def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -
         OffsetTarget(topic="offsets", pairs=pairs, **target),
         tracks=tracks,
         limit_of=lambda _: limit,
-        why_not=lambda topic: f"too few replicas of {topic}",
+        explain_too_large=lambda topic: f"too few replicas of {topic}",
     )
     made.claim(1)
     return made
@@ -147,14 +147,14 @@ def test_a_record_s_topic_headers_partition_and_time_go_with_it(broker: Broker) 
     assert broker.extras == [{"headers": [("h", b"v")], "partition": 3}, {"timestamp": 7}]
 
 
-def test_only_a_producer_that_tracks_is_told_of_every_record(broker: Broker) -> None:
+def test_only_a_tracking_producer_receives_every_delivery_report(broker: Broker) -> None:
     producer()
     assert broker.settings["delivery.report.only.error"] is True
     producer(tracks=True)
     assert broker.settings["delivery.report.only.error"] is False
 
 
-def test_the_offsets_of_some_records_are_told_unless_they_failed(broker: Broker) -> None:
+def test_the_offsets_of_delivered_records_are_reported(broker: Broker) -> None:
     one = producer(tracks=True)
     places: list[int] = []
     one.write("lines", {"value": [b"1", b"2", b"3"]}, {0: places.append, 2: places.append})
@@ -229,7 +229,7 @@ def test_batches_of_a_topic_with_a_large_limit_are_not_flushed(broker: Broker) -
     assert "flush" not in broker.calls
 
 
-def test_batches_become_smaller_until_a_topic_without_a_known_limit_accepts_them(broker: Broker) -> None:
+def test_batches_shrink_until_a_topic_with_unknown_limit_accepts_them(broker: Broker) -> None:
     one = producer()
     sizes, errors = [], []
     for _ in range(4):
@@ -262,7 +262,7 @@ def test_unanswered_commit_is_retried(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("where", ["begin", "produce", "commit"])
-def test_a_fenced_producer_fails_with_connects_text_and_aborts_nothing(broker: Broker, where: str) -> None:
+def test_a_fenced_producer_fails_with_connects_text_without_an_abort(broker: Broker, where: str) -> None:
     one = producer()
     broker.trouble[where] = [failure(KafkaError._FENCED, fatal=True)]
     with pytest.raises(Fenced) as raised:
@@ -320,7 +320,7 @@ def own_topic(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceT
     topic: Any = SimpleNamespace(name="offsets")
     store: Any = worker
     made = SourceTransactions(
-        {"bootstrap.servers": "b:1"}, group_id="g", topic=topic, own=store, client_id_base=""
+        {"bootstrap.servers": "b:1"}, group_id="g", topic=topic, worker_offsets=store, client_id_base=""
     )
     monkeypatch.setattr(made, "_offset_topic", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs)))
     return made
@@ -436,7 +436,7 @@ def test_missing_offset_topic_of_a_connector_is_not_created_without_automatic_cr
         {"bootstrap.servers": "b:1"},
         group_id="g",
         topic=internal_topic("offsets"),
-        own=own,
+        worker_offsets=own,
         client_id_base="",
         creates_topics=False,
     )

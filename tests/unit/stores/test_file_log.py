@@ -82,7 +82,7 @@ def test_a_torn_tail_is_cut_off_with_a_warning(path: Path, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 5, b"\0" * 4096], ids=["a few zeros", "a page of zeros"])
-def test_zeros_that_a_power_cut_left_are_a_torn_tail(path: Path, tail: bytes) -> None:
+def test_trailing_zeros_are_a_torn_tail(path: Path, tail: bytes) -> None:
     ends = filled(path, BATCHES)
     with path.open("ab") as file:
         file.write(tail)
@@ -141,7 +141,7 @@ def test_compaction_keeps_the_latest_record_of_each_key_and_offsets_keep_rising(
     log.close()
 
 
-def test_offsets_keep_rising_when_compaction_leaves_nothing(path: Path) -> None:
+def test_offsets_keep_rising_after_compaction_to_an_empty_file(path: Path) -> None:
     filled(path, [[Entry("k", b"1")], [Entry("k", None)]])
     for _ in range(2):
         log = FileLog(path, "config", compact_from=0)

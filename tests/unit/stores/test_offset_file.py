@@ -79,7 +79,7 @@ def test_offsets_of_java_standalone_are_read(name: str, connector: str, expected
     assert dict(OffsetFile(GOLDEN / name).load(ConnectorName(connector))) == expected
 
 
-def test_offsets_survive_a_restart_and_leave_the_others_alone(tmp_path: Path) -> None:
+def test_offsets_survive_a_restart_without_changing_other_entries(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_bytes((GOLDEN / "standalone-two.bin").read_bytes())
     OffsetFile(path).store({SOURCE: {IN: {"position": 99}}})
@@ -118,7 +118,7 @@ def test_a_missing_or_empty_file_means_no_offsets(tmp_path: Path) -> None:
     assert OffsetFile(tmp_path / "empty").load(SOURCE) == {IN: {"position": 1}}
 
 
-def test_a_file_truncated_at_any_byte_is_rejected_by_name_and_left_unchanged(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_byte_is_rejected_by_name_and_unchanged(tmp_path: Path) -> None:
     data = (GOLDEN / "standalone-two.bin").read_bytes()
     path = tmp_path / "offsets"
     for cut in range(1, len(data)):

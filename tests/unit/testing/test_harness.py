@@ -244,7 +244,7 @@ def test_retries_a_plugins_retriable_error() -> None:
     assert "retried" in CounterTask.told
 
 
-def test_a_batch_that_needs_spark_says_where_it_can_be_tested() -> None:
+def test_a_batch_that_needs_spark_fails_with_a_hint() -> None:
     with Cluster(1, plugins=[Counter]) as c:
         c.create("c", counter(**{"at.20": "spark"}))
         c.wait_for_states("c", ["RUNNING", "FAILED"])

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_pytest_plugin_loads_nothing_of_kraal_in_a_suite_that_does_not_use_it(tmp_path: Path) -> None:
+def test_the_pytest_plugin_imports_kraal_lazily(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text(
         "import sys\n"
         "def test_other():\n"

@@ -179,7 +179,7 @@ def test_counts_open_clients_by_owner_including_untracked_ones(stage: Stage) -> 
         (b"x" * MAX_REQUEST_BYTES, f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
     ],
 )
-def test_an_invalid_request_gets_the_reason_and_kills_nothing(stage: Stage, line: bytes, error: str) -> None:
+def test_an_invalid_request_is_rejected_with_a_reason(stage: Stage, line: bytes, error: str) -> None:
     assert stage.say(line) == {"error": error}
     assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 0}
 
@@ -198,7 +198,7 @@ def test_distinguishes_loopback_addresses(host: str, *, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_a_port_that_is_taken_is_named(stage: Stage) -> None:
+def test_a_port_in_use_is_named(stage: Stage) -> None:
     with pytest.raises(
         KraalError, match=rf"kraal.test.control.port={stage.control.port} is not available on"
     ):

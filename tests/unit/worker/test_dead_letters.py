@@ -43,8 +43,8 @@ def test_each_client_has_the_workers_settings_for_its_kind(made: list[Any]) -> N
             "consumer": {**SECURITY, "bootstrap.servers": "here:1", "fetch.max.wait.ms": "8"},
             "producer": {**SECURITY, "bootstrap.servers": "here:1", "linger.ms": "7"},
             "admin": {**SECURITY, "bootstrap.servers": "here:1", "request.timeout.ms": "9"},
-            "ask_s": 5.0,
-            "write_s": 20.0,
+            "request_timeout_s": 5.0,
+            "write_timeout_s": 20.0,
             "internal": frozenset({"workers-configs", "workers-offsets", "workers-status"}),
         }
     ]
@@ -64,7 +64,7 @@ def test_a_connector_with_other_brokers_is_refused(made: list[Any], client: str)
 def test_a_kafka_that_is_away_is_not_waited_for_as_long_as_by_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dead_letters, "_ASK_S", 0.2)
+    monkeypatch.setattr(dead_letters, "_REQUEST_TIMEOUT_S", 0.2)
     away = letters_kafka({"bootstrap.servers": "127.0.0.1:1"})({})
     failed = r"^Kafka at 127\.0\.0\.1:1 failed to list topics: "
     with away as kafka, pytest.raises(KafkaUnavailable, match=failed):

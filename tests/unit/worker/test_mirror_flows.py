@@ -16,8 +16,8 @@ from kraal.worker.mirror_flows import (
     LOOPBACK,
     Flow,
     connector_configs,
-    flows_of,
     kraal_config,
+    parse_flows,
     worker_config,
 )
 
@@ -38,7 +38,7 @@ def recorded(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
 def test_flows_and_configs_are_those_of_mirror_maker(name: str) -> None:
     raw, golden = file_of(name), recorded(name)["flows"]
-    flows = flows_of(raw)
+    flows = parse_flows(raw)
     assert [str(flow) for flow in flows] == sorted(golden)
     for flow in flows:
         assert worker_config(raw, flow) == golden[str(flow)]["worker"]
@@ -58,13 +58,13 @@ def test_all_keys_of_connectors_and_clients_pass_on() -> None:
 
 def test_only_flows_into_the_given_clusters_count() -> None:
     raw = file_of("mm2")
-    assert flows_of(raw, ["B", "A"]) == [A_TO_B, Flow("B", "A")]
+    assert parse_flows(raw, ["B", "A"]) == [A_TO_B, Flow("B", "A")]
     with pytest.raises(BadRequest, match=r"Unknown cluster 'D'; expected some of A, B, C"):
-        flows_of(raw, ["A", "D"])
+        parse_flows(raw, ["A", "D"])
     with pytest.raises(BadRequest, match="No source->target replication flows"):
-        flows_of(file_of("heartbeats_off"), ["source"])
+        parse_flows(file_of("heartbeats_off"), ["source"])
     with pytest.raises(BadRequest, match='Missing required configuration "clusters"'):
-        flows_of({})
+        parse_flows({})
 
 
 @pytest.mark.parametrize("text", ["A", "A->", "->B"])

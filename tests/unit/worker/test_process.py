@@ -26,7 +26,7 @@ from kraal.core.errors import ActorDied, KraalError
 from kraal.engine.api import EngineReady, EngineStarting
 from kraal.testing._simulation.engine import FakeEngine
 from kraal.worker import standalone
-from kraal.worker.resources import keep_what_lives
+from kraal.worker.resources import freeze_live_objects
 from kraal.worker.standalone import StandaloneProcess
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 from web.server import HttpServer
@@ -200,7 +200,7 @@ def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_work
         raise ActorDied("the herder died")
 
     monkeypatch.setattr(standalone, "ask", fragile)
-    monkeypatch.setattr(standalone, "NEXT_HERDER_S", 0.0)
+    monkeypatch.setattr(standalone, "HERDER_RETRY_S", 0.0)
     raw = properties(tmp_path, listeners="http://127.0.0.1:0", rest__advertised__listener="http")
     del raw["rest.extension.classes"]
     file = tmp_path / "lines.json"
@@ -224,13 +224,13 @@ def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_work
 
 def test_objects_that_exist_when_spark_is_up_are_frozen_for_the_garbage_collector() -> None:
     gc.unfreeze()
-    keep_what_lives(EngineStarting("Spark is starting"))
+    freeze_live_objects(EngineStarting("Spark is starting"))
     assert gc.get_freeze_count() == 0
     try:
-        keep_what_lives(EngineReady())
+        freeze_live_objects(EngineReady())
         kept = gc.get_freeze_count()
         later: list[list[int]] = [[] for _ in range(1000)]
-        keep_what_lives(EngineReady())
+        freeze_live_objects(EngineReady())
         assert 0 < gc.get_freeze_count() <= kept
         assert len(later) == 1000
     finally:

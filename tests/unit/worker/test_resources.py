@@ -11,9 +11,9 @@ import pytest
 from kraal.worker.resources import (
     MAX_OPEN_FILES,
     YOUNG_OBJECTS,
-    collect_seldom,
     files_allowed,
     open_as_many_as_allowed,
+    reduce_garbage_collections,
 )
 
 UNLIMITED = resource.RLIM_INFINITY
@@ -56,7 +56,7 @@ def test_the_garbage_collector_runs_less_often_than_answers_with_all_connectors_
     try:
         gc.set_threshold(700, 10, 10)
         often = collections()
-        collect_seldom()
+        reduce_garbage_collections()
         gc.collect()
         assert (collections(), gc.get_threshold()[1:]) == (0, (10, 10))
         assert often >= YOUNG_OBJECTS // 2 // 700

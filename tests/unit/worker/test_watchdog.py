@@ -23,8 +23,8 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.logging import log_to_stderr
 from tests.unit.worker.test_process import Standalone, properties
 
-process.SHUTDOWN_EXTRA_S = process.CLOSING_S = process.HUNG_S = {bound_s} / 3
-watchdog.SAME_S = 0.0
+process.SHUTDOWN_EXTRA_S = process.CLOSE_TIMEOUT_S = process.FORCED_END_DELAY_S = {bound_s} / 3
+watchdog.REPEATED_SIGNAL_S = 0.0
 
 def the_culprit():
     print("hangs", flush=True)
@@ -88,7 +88,7 @@ def test_a_shutdown_that_hangs_ends_with_the_stacks_and_an_exit_code_of_its_own(
     with worker(tmp_path, bound_s=1.0, culprit=LETS_GO, where=where) as made:
         made.send_signal(signal.SIGTERM)
         said = ending(made)
-    assert made.returncode == watchdog.HUNG == 5
+    assert made.returncode == watchdog.FORCED_EXIT_CODE == 5
     assert "CRITICAL" in said
     assert "the shutdown timed out after 1.001 s: the process exits with code 5" in said
     assert "in the_culprit" in said
@@ -111,7 +111,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) ->
         assert made.stdout.readline() == "hangs\n"
         made.send_signal(second)
         said = ending(made)
-    assert made.returncode == watchdog.HUNG
+    assert made.returncode == watchdog.FORCED_EXIT_CODE
     assert "received a second signal during the shutdown: the process exits with code 5" in said
     assert "in the_culprit" in said
 
@@ -127,5 +127,5 @@ def test_a_shutdown_in_good_order_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_worker_has_longer_than_it_says_that_it_needs() -> None:
-    assert process.HUNG_S > 0
-    assert watchdog.SAME_S >= 1.0
+    assert process.FORCED_END_DELAY_S > 0
+    assert watchdog.REPEATED_SIGNAL_S >= 1.0

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from kraal.broker.records import read_topic, write_topic
 from kraal.testing import ProcessCluster
-from kraal.testing.process import PATIENCE_S, WorkerProcess
+from kraal.testing.process import TIMEOUT_S, WorkerProcess
 from tests.fakes.spark.pipe import create_topic
 
 SOURCE: Final = "orders-source"
@@ -81,7 +81,7 @@ class Scene:
         path = self.directory / "orders.out"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
-    def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
         """Wait for something that is seen over REST, in Kafka or in a file."""
         self.worker.wait_until(what, done, timeout_s=timeout_s)
 

@@ -91,7 +91,7 @@ def test_no_409_while_tasks_stop(
 ) -> None:
     cluster = stopping(seed, workers, monkeypatch, up=up)
     for worker in cluster.awake:
-        cluster.request(message, worker, patience_s=0)
+        cluster.request(message, worker, timeout_s=0)
     recover(cluster)
 
 

@@ -88,7 +88,7 @@ class History:
         ]
         message = self.choice(messages)
         patience_s = 10.0 if self.calm else 0.0
-        self.cluster.request(message, self.choice(self.cluster.awake), patience_s=patience_s)
+        self.cluster.request(message, self.choice(self.cluster.awake), timeout_s=patience_s)
 
     @property
     def calm(self) -> bool:
