@@ -28,8 +28,8 @@ def command_lines(page: Path) -> Iterator[str]:
                 yield command
     if page.name != "CHANGELOG.md":  # it names commands of earlier versions
         for span in re.findall(r"`([^`]+)`", BLOCK.sub("", text)):
-            if found := re.search(r"(?:^|\s)kraal [a-z].*", " ".join(span.split())):
-                yield found[0].strip()
+            if match := re.search(r"(?:^|\s)kraal [a-z].*", " ".join(span.split())):
+                yield match[0].strip()
 
 
 def calls(line: str) -> Iterator[list[str]]:

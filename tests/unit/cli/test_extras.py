@@ -53,8 +53,8 @@ def run(client_only: list[str], code: str) -> str:
 def test_every_package_of_an_extra_has_its_import_name() -> None:
     of = packages_distributions()
     for extra in ("worker", "registry", "test"):
-        known = {canonicalize_name(of[each][0]) for each, brought in PACKAGES.items() if brought == extra}
-        assert known == EXTRAS[extra]
+        provided = {canonicalize_name(of[each][0]) for each, brought in PACKAGES.items() if brought == extra}
+        assert provided == EXTRAS[extra]
 
 
 def test_a_smaller_extra_has_only_what_the_worker_has() -> None:

@@ -17,5 +17,5 @@ GROUPS = [
 
 @pytest.mark.parametrize("group", ["", *GROUPS])
 def test_a_group_describes_each_command_in_one_sentence(group: str) -> None:
-    shown = CliRunner().invoke(main, [*([group] if group else []), "--help"]).stdout
-    assert "..." not in shown.partition("\n\n")[2]
+    help_text = CliRunner().invoke(main, [*([group] if group else []), "--help"]).stdout
+    assert "..." not in help_text.partition("\n\n")[2]

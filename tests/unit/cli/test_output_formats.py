@@ -61,8 +61,8 @@ COMMANDS = dict(leaves(each.load() for each in (CLIENT | WORKER_COMMANDS).values
 
 
 def formats(command: click.Command) -> list[str]:
-    found = [each for each in command.params if isinstance(each, click.Option) and "-o" in each.opts]
-    return [word for option in found for word in getattr(option.type, "choices", ())]
+    output = [each for each in command.params if isinstance(each, click.Option) and "-o" in each.opts]
+    return [word for option in output for word in getattr(option.type, "choices", ())]
 
 
 def test_every_command_has_formats_or_a_reason() -> None:
@@ -78,9 +78,9 @@ def run(*arguments: str, code: int = 0) -> Result:
 
 def both(*arguments: str, code: int = 0) -> Any:
     """Run a command in both formats, which contain the same; return it."""
-    found = json.loads(run(*arguments, "-o", "json", code=code).stdout)
-    assert read_yaml(run(*arguments, "-o", "yaml", code=code).stdout, typed) == [found]
-    return found
+    output = json.loads(run(*arguments, "-o", "json", code=code).stdout)
+    assert read_yaml(run(*arguments, "-o", "yaml", code=code).stdout, typed) == [output]
+    return output
 
 
 def test_jars_by_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,8 +134,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             migrated.append(plan.name)
             migrated_one(plan)
 
-    found = [Plan(name, {}, "RUNNING", begun=False) for name in "abc"]
-    monkeypatch.setattr(migrate, "plan_all", lambda *_: found)
+    output = [Plan(name, {}, "RUNNING", begun=False) for name in "abc"]
+    monkeypatch.setattr(migrate, "plan_all", lambda *_: output)
     monkeypatch.setattr(
         migrate,
         "take_over_all",
@@ -148,8 +148,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_connectors_that_can_be_and_that_were_migrated(plans: list[str]) -> None:
     arguments = ("migrate", "--from", "http://a", "--to", "http://b")
-    found = both(*arguments, "--dry-run")
-    assert found[0] == {
+    output = both(*arguments, "--dry-run")
+    assert output[0] == {
         "name": "a",
         "state": "RUNNING",
         "created_by_an_earlier_attempt": False,

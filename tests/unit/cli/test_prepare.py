@@ -49,14 +49,14 @@ class FakeJvm:
 @pytest.fixture(autouse=True)
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what was made."""
-    made: list[str] = []
+    archives: list[str] = []
 
     def class_path() -> list[Path]:
-        made.append("classes")
+        archives.append("classes")
         return [Path("own.jar")]
 
     def ensure(group: str) -> list[Path]:
-        made.append(group)
+        archives.append(group)
         return []
 
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
@@ -69,7 +69,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(FakeJvm, "started", [], raising=False)
     monkeypatch.setattr(FakeJvm, "closed", 0)
     monkeypatch.setattr(parts, "Jvm", FakeJvm)
-    return made
+    return archives
 
 
 def prepare(*arguments: str) -> Result:

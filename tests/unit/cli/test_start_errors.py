@@ -28,11 +28,11 @@ def test_a_start_that_fails_is_one_line_of_the_log(command: str, style: str, tmp
         assert line.startswith("Error: ")
         assert missing in line
         return
-    found = json.loads(line)
-    assert (found["level"], found["logger"]) == ("ERROR", "kraal")
-    assert found["message"].startswith("Failed to start: ")
-    assert missing in found["message"]
-    assert "hint" not in found  # the message names what is wrong
+    record = json.loads(line)
+    assert (record["level"], record["logger"]) == ("ERROR", "kraal")
+    assert record["message"].startswith("Failed to start: ")
+    assert missing in record["message"]
+    assert "hint" not in record  # the message names what is wrong
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
@@ -52,12 +52,12 @@ def test_a_start_that_fails_for_its_surroundings_names_the_tool_that_examines_th
             capture_output=True, text=True, check=False, cwd=tmp_path,
         )  # fmt: skip
     assert done.returncode == 2
-    said = f"`kraal doctor {shlex.quote(str(file))}` checks what this worker needs."
+    hint = f"`kraal doctor {shlex.quote(str(file))}` checks what this worker needs."
     *_, last = done.stderr.splitlines()
     if style == "text":
-        assert last == f"Hint: {said}"
+        assert last == f"Hint: {hint}"
         return
-    found = json.loads(last)
-    assert found["hint"] == said
-    assert found["message"].startswith("Failed to start: ")
-    assert "doctor" not in found["message"]
+    record = json.loads(last)
+    assert record["hint"] == hint
+    assert record["message"].startswith("Failed to start: ")
+    assert "doctor" not in record["message"]

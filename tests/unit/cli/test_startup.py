@@ -53,14 +53,14 @@ def modules(*arguments: str) -> set[str]:
     return set(done.stderr.partition("modules:")[2].split())
 
 
-def packages(found: set[str]) -> set[str]:
+def packages(module_names: set[str]) -> set[str]:
     """Return the top-level packages that are neither Python's nor put there by how this environment was made."""
-    tops = {name.partition(".")[0] for name in found}
+    tops = {name.partition(".")[0] for name in module_names}
     return {top for top in tops if not top.startswith("_")} - sys.stdlib_module_names
 
 
-def of_kraal(found: set[str]) -> set[str]:
-    return {name for name in found if name.partition(".")[0] in ("kraal", "actors", "web")}
+def of_kraal(module_names: set[str]) -> set[str]:
+    return {name for name in module_names if name.partition(".")[0] in ("kraal", "actors", "web")}
 
 
 def test_help_imports_no_command_and_only_what_parses_the_command_line() -> None:

@@ -60,13 +60,13 @@ def test_create_makes_missing_topics_with_the_worker_s_settings(client: TopicCli
 
 
 def test_dry_run_does_not_create_topics(client: TopicClient, worker: Path) -> None:
-    shown = json.loads(run(worker, "--dry-run", "-o", "json").stdout)
-    assert [(each["topic"], each["result"]) for each in shown] == [
+    output = json.loads(run(worker, "--dry-run", "-o", "json").stdout)
+    assert [(each["topic"], each["result"]) for each in output] == [
         ("configs", "exists"),
         ("offsets", "to be created"),
         ("statuses", "to be created"),
     ]
-    assert shown[1]["settings"] == {**COMPACT, "segment.bytes": "1048576"}
+    assert output[1]["settings"] == {**COMPACT, "segment.bytes": "1048576"}
     assert client.created == []
 
 
@@ -75,6 +75,6 @@ def test_topic_that_is_not_compacted_is_an_error_with_the_command_that_mends_it(
     client: TopicClient, worker: Path, options: list[str]
 ) -> None:
     client.topics["configs"] = {"cleanup.policy": "delete"}
-    shown = run(worker, *options, code=1).stderr
-    assert "required to have 'cleanup.policy=compact'" in shown
-    assert "kafka-configs.sh" in shown
+    output = run(worker, *options, code=1).stderr
+    assert "required to have 'cleanup.policy=compact'" in output
+    assert "kafka-configs.sh" in output

@@ -19,7 +19,7 @@ from web.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--listen", "0.0.0.0:8090"], "Everybody who reaches 0.0.0.0:8090 could act with your credentials"),
         (["--listen", "example.org:80"], "Everybody who reaches example.org:80"),
@@ -32,10 +32,10 @@ from web.settings import Settings
         (["--url", "ftp://x"], "Invalid worker URL"),
     ],
 )
-def test_wrong_options_are_usage_errors(arguments: list[str], said: str) -> None:
+def test_wrong_options_are_usage_errors(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(main, ["ui", *arguments])
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 def test_port_in_use_is_reported() -> None:

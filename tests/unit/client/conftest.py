@@ -39,10 +39,12 @@ class Kraal:
     def error(self, *arguments: str, code: int = 1) -> str:
         """Run a command that fails with one line, and perhaps one with a hint; return the first."""
         result = self(*arguments)
-        first, *others = result.stderr.splitlines()
+        first, *other_lines = result.stderr.splitlines()
         assert result.exit_code == code, result.output
-        assert len(others) <= 1, result.output
-        assert all(line.startswith(HINT) and not first.startswith(HINT) for line in others), result.output
+        assert len(other_lines) <= 1, result.output
+        assert all(line.startswith(HINT) and not first.startswith(HINT) for line in other_lines), (
+            result.output
+        )
         return first
 
     def hint(self, *arguments: str, code: int = 1) -> str:
@@ -54,15 +56,15 @@ class Kraal:
 
 @pytest.fixture
 def worker() -> Iterator[Connect]:
-    with connect() as found:
-        yield found
+    with connect() as opened:
+        yield opened
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> QuickClock:
-    found = QuickClock()
-    monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": found})
-    return found
+    opened = QuickClock()
+    monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": opened})
+    return opened
 
 
 @pytest.fixture

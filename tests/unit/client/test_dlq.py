@@ -164,7 +164,7 @@ def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKaf
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("message", "expected"),
     [
         pytest.param({"partition": "7"}, "orders", id="a partition that is gone"),
         pytest.param({"partition": None}, "orders", id="none, as of a source"),
@@ -172,8 +172,8 @@ def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKaf
         pytest.param({"partition": "0"}, "orders-0", id="one that is there"),
     ],
 )
-def test_a_missing_partition_is_chosen_by_the_key(said: dict[str, str | None], expected: str) -> None:
-    assert str(Targets().target(letter(0, said), {"orders": 2})) == expected
+def test_a_missing_partition_is_chosen_by_the_key(message: dict[str, str | None], expected: str) -> None:
+    assert str(Targets().target(letter(0, message), {"orders": 2})) == expected
 
 
 def test_a_forged_topic_is_refused_unless_the_operator_allows_it(
@@ -199,7 +199,7 @@ def test_unwritten_letters_are_not_remembered(kraal: Kraal, cluster: MemoryKafka
 
 
 @pytest.mark.parametrize(
-    ("found", "to", "said"),
+    ("found", "to", "message"),
     [
         (
             letter(0, connector=None),
@@ -218,18 +218,18 @@ def test_unwritten_letters_are_not_remembered(kraal: Kraal, cluster: MemoryKafka
         ),
     ],
 )
-def test_a_failed_replay_is_one_sentence(found: DeadLetter, to: str | None, said: str) -> None:
+def test_a_failed_replay_is_one_sentence(found: DeadLetter, to: str | None, message: str) -> None:
     with pytest.raises(CannotReplay) as raised:
         Targets(to).target(found, {"orders": 2, "dead": 1})
-    assert str(raised.value) == said
+    assert str(raised.value) == message
 
 
 def test_missing_topics_and_failed_replays_exit_with_1(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     assert kraal.error("dlq", "replay", sink, "--to", "gone") == "Error: The topic gone does not exist"
-    said = kraal.error("dlq", "replay", sink, "--partition", "0", "--offset", "5")
-    assert said == "Error: dead-0 has no offset 5; available: 0 to 3."
-    said = kraal.error("dlq", "show", sink, "--partition", "2", "--offset", "5")
-    assert said == "Error: Topic dead has no partition 2; it has 1 partitions."
+    message = kraal.error("dlq", "replay", sink, "--partition", "0", "--offset", "5")
+    assert message == "Error: dead-0 has no offset 5; available: 0 to 3."
+    message = kraal.error("dlq", "show", sink, "--partition", "2", "--offset", "5")
+    assert message == "Error: Topic dead has no partition 2; it has 1 partitions."
     assert cluster.written == []
 
 
@@ -278,8 +278,8 @@ def test_a_clients_file_that_is_wrong_is_one_sentence(kraal: Kraal, write: Files
 
 def test_a_kafka_that_is_not_there_is_one_sentence(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "REQUEST_TIMEOUT_S", 0.2)
-    said = kraal.error("dlq", "show", "x", "--topic", "--bootstrap-servers", "127.0.0.1:1")
-    assert said.startswith("Error: Kafka at 127.0.0.1:1 failed to list topics: ")
+    message = kraal.error("dlq", "show", "x", "--topic", "--bootstrap-servers", "127.0.0.1:1")
+    assert message.startswith("Error: Kafka at 127.0.0.1:1 failed to list topics: ")
 
 
 def test_the_group_is_listed_by_its_name() -> None:

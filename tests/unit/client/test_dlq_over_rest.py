@@ -96,8 +96,10 @@ def test_an_option_unsupported_over_rest_requires_brokers(
 
 def test_a_worker_without_dead_letters_is_named(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("GET", f"{PATH}?limit=10", 404, "HTTP 404 Not Found")
-    said = kraal.error("dlq", "show", SINK)
-    assert said.endswith("does not serve dead letters; specify --bootstrap-servers to read them from Kafka")
+    message = kraal.error("dlq", "show", SINK)
+    assert message.endswith(
+        "does not serve dead letters; specify --bootstrap-servers to read them from Kafka"
+    )
 
 
 def test_an_unknown_connector_is_not_a_missing_endpoint(kraal: Kraal) -> None:
@@ -105,10 +107,10 @@ def test_an_unknown_connector_is_not_a_missing_endpoint(kraal: Kraal) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [letter(0), letter(1, connector=None), replace(letter(2), key=None, value=b"\xff\x00")]
+    "dead_letter", [letter(0), letter(1, connector=None), replace(letter(2), key=None, value=b"\xff\x00")]
 )
-def test_a_letter_survives_json(given: DeadLetter) -> None:
-    assert as_json(from_json(as_json(given))) == as_json(given)
+def test_a_letter_survives_json(dead_letter: DeadLetter) -> None:
+    assert as_json(from_json(as_json(dead_letter))) == as_json(dead_letter)
 
 
 def test_show_reports_values_truncated_by_the_worker(kraal: Kraal, worker: Connect) -> None:

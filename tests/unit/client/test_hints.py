@@ -88,7 +88,7 @@ def test_a_name_that_is_unknown_has_the_command_that_lists_names(
 
 
 @pytest.mark.parametrize(
-    ("said", "part"),
+    ("answer", "part"),
     [
         (Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"}), "Check the path"),
         (Said(403, "<html>no</html>", {"Content-Type": "text/html"}), "KRAAL_USER"),
@@ -96,8 +96,8 @@ def test_a_name_that_is_unknown_has_the_command_that_lists_names(
         (Said(500, {"error_code": 500, "message": "boom"}), "log of the worker"),
     ],
 )
-def test_a_refusal_has_a_hint(kraal: Kraal, worker: Connect, said: Said, part: str) -> None:
-    worker.script("GET", "/connectors", said)
+def test_a_refusal_has_a_hint(kraal: Kraal, worker: Connect, answer: Said, part: str) -> None:
+    worker.script("GET", "/connectors", answer)
     assert part in kraal.hint("ls", "-q")
 
 

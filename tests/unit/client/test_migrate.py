@@ -140,9 +140,9 @@ def test_a_connector_that_has_no_status_yet_is_waited_for(sides: Sides) -> None:
 def test_dry_run_makes_no_changes(sides: Sides) -> None:
     java, kraal, there, here = sides
     java.add("lines")
-    said: list[str] = []
-    migrate(there, here, ["lines"], dry_run=True, say=said.append)
-    assert len(said) == 1
+    lines: list[str] = []
+    migrate(there, here, ["lines"], dry_run=True, say=lines.append)
+    assert len(lines) == 1
     assert java.changes == kraal.changes == []
 
 

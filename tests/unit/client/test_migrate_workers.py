@@ -32,8 +32,8 @@ def create(worker: RestWorker, plugin: str, state: str = "RUNNING") -> None:
 
 
 def offsets(worker: RestWorker) -> list[Any]:
-    found: list[Any] = Cluster(worker.url).ask("GET", "connectors", X, "offsets")["offsets"]
-    return found
+    stored_offsets: list[Any] = Cluster(worker.url).ask("GET", "connectors", X, "offsets")["offsets"]
+    return stored_offsets
 
 
 def wait_for_offsets(worker: RestWorker, count: int) -> None:

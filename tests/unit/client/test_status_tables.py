@@ -14,7 +14,7 @@ def shown(connector: str, *tasks: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("status", "wanted", "found"),
+    ("status", "wanted", "expected"),
     [
         (None, "RUNNING", Verdict.PENDING),
         (shown("RUNNING", "RUNNING"), "RUNNING", Verdict.READY),
@@ -28,8 +28,8 @@ def shown(connector: str, *tasks: str) -> dict[str, Any]:
         (shown("STOPPED"), "STOPPED", Verdict.READY),
     ],
 )
-def test_whether_a_wait_is_over(status: dict[str, Any] | None, wanted: str, found: Verdict) -> None:
-    assert verdict(status, wanted) is found
+def test_whether_a_wait_is_over(status: dict[str, Any] | None, wanted: str, expected: Verdict) -> None:
+    assert verdict(status, wanted) is expected
 
 
 def test_the_cause_in_a_trace_without_causes_is_the_first_nonempty_line() -> None:

@@ -31,8 +31,8 @@ class Topic:
         return latest(self.read, {0: Span(0, 5_000)}, limit, max_offsets=most)
 
 
-def offsets(found: Found) -> list[int]:
-    return [each.offset for each in found.letters]
+def offsets(search: Found) -> list[int]:
+    return [each.offset for each in search.letters]
 
 
 def test_a_search_ends_at_its_limit() -> None:
@@ -85,8 +85,8 @@ def test_large_parts_are_truncated_and_report_their_sizes() -> None:
     assert (text.key, text.value) == (b"\xff" * 21, "ü".encode() * 10), "text ends with a whole character"
     assert text.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
     assert text.own_headers == [("own", b"\x01")]
-    shown = as_json(text)["error"]
-    assert (shown["stacktrace"], shown["message"], shown["offset"]) == ("s" * 21, "m" * 21, 101)
+    error = as_json(text)["error"]
+    assert (error["stacktrace"], error["message"], error["offset"]) == ("s" * 21, "m" * 21, 101)
 
 
 def test_of_equal_error_headers_the_last_stays() -> None:

@@ -42,9 +42,9 @@ class Kafka(MemoryKafka):
         self.done.append("write " + " ".join(str(each.offset) for each, _ in letters))
 
     def replay(self, limit: int | None = None, *, until_s: float = math.inf, only_look: bool = False) -> int:
-        left = not_yet(self.spans("dead"), self.committed(BOX.group, "dead"))
+        spans = not_yet(self.spans("dead"), self.committed(BOX.group, "dead"))
         does = not only_look
-        pieces = replay(self, BOX, left, Targets(), limit=limit, until_s=until_s, write=does, remember=does)
+        pieces = replay(self, BOX, spans, Targets(), limit=limit, until_s=until_s, write=does, remember=does)
         return sum(len(piece) for piece in pieces)
 
 

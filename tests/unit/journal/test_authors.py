@@ -34,7 +34,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("asked", "seen"),
+    ("effect", "read"),
     [
         (WRITTEN, SEEN),
         (Deleted(NAME), Deleted(NAME)),
@@ -44,15 +44,15 @@ class Clock:
         (OffsetsChanged(NAME), OffsetsChanged(NAME)),
     ],
 )
-def test_an_effect_has_its_author_once(asked: Effect, seen: Effect) -> None:
+def test_an_effect_has_its_author_once(effect: Effect, read: Effect) -> None:
     authors = Authors(Clock())
-    with authors.asking(asked, "PUT from 10.0.0.7"):
-        assert authors.take(seen) == "PUT from 10.0.0.7"
-        assert authors.take(seen) is None
+    with authors.asking(effect, "PUT from 10.0.0.7"):
+        assert authors.take(read) == "PUT from 10.0.0.7"
+        assert authors.take(read) is None
 
 
 @pytest.mark.parametrize(
-    ("asked", "seen"),
+    ("effect", "read"),
     [
         (WRITTEN, ConfigWritten(NAME, {"a": "2"})),
         (WRITTEN, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
@@ -63,10 +63,10 @@ def test_an_effect_has_its_author_once(asked: Effect, seen: Effect) -> None:
         (Deleted(NAME), WRITTEN),
     ],
 )
-def test_another_effect_has_another_author(asked: Effect, seen: Effect) -> None:
+def test_another_effect_has_another_author(effect: Effect, read: Effect) -> None:
     authors = Authors(Clock())
-    with authors.asking(asked, "somebody"):
-        assert authors.take(seen) is None
+    with authors.asking(effect, "somebody"):
+        assert authors.take(read) is None
 
 
 def test_a_refused_request_has_no_effect() -> None:

@@ -65,15 +65,15 @@ def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
     add(configs, one, {**one, "db.password": "changed", "declared": "changed"}, 20)
     [version] = configs.read(NAME).entries
     assert version.changed == ("db.password", "declared")
-    shown = version.to_json({"declared"})
-    assert shown["config"] == {
+    rendered = version.to_json({"declared"})
+    assert rendered["config"] == {
         "db.password": "[hidden]",
         "declared": "[hidden]",
         "url": "jdbc:x://user:[hidden]@host/db",
         "from.file": "${file:/etc/x:password}",
         "kept.token": "${env:TOKEN}",
     }
-    assert "secret" not in json.dumps(shown)
+    assert "secret" not in json.dumps(rendered)
     assert "secret" not in repr(version)
 
 
@@ -91,9 +91,9 @@ def test_number_of_versions_is_limited() -> None:
     configs = new()
     for number in range(30):
         add(configs, {"n": str(number)}, {"n": str(number + 1)}, number)
-    kept = configs.read(NAME)
-    assert [each.config["n"] for each in kept.entries] == [str(n) for n in range(30 - MAX_VERSIONS, 30)]
-    assert kept.dropped == 30 - MAX_VERSIONS
+    content = configs.read(NAME)
+    assert [each.config["n"] for each in content.entries] == [str(n) for n in range(30 - MAX_VERSIONS, 30)]
+    assert content.dropped == 30 - MAX_VERSIONS
 
 
 @given(st.lists(CONFIGS, max_size=20))
@@ -102,10 +102,10 @@ def test_versions_stay_within_their_bytes(versions: list[Config]) -> None:
     for number, (before, after) in enumerate(pairwise(versions)):
         name = ConnectorName(f"c{number % 3}")
         configs.add(name, before, after, Written(number))
-    kept = [configs.read(ConnectorName(f"c{number}")).entries for number in range(3)]
-    assert all(sum(each.size for each in entries) <= 10_000 for entries in kept)
-    assert sum(each.size for entries in kept for each in entries) <= 20_000
-    for entries in kept:
+    content = [configs.read(ConnectorName(f"c{number}")).entries for number in range(3)]
+    assert all(sum(each.size for each in entries) <= 10_000 for entries in content)
+    assert sum(each.size for entries in content for each in entries) <= 20_000
+    for entries in content:
         for each in entries:
             assert each.size >= len(json.dumps(dict(each.config), ensure_ascii=False))
 

@@ -63,7 +63,7 @@ def test_events_stay_within_their_bytes(texts: list[str], limit: int) -> None:
     events = Events(limit, lambda: 0)
     for text in texts:
         events.add(EventKind.WORKER, text, NAME, "")
-    kept = events.after(None, 1_000)
-    assert sum(event.size for event in kept) <= limit
-    assert events.dropped + len(kept) == len(texts)
-    assert [event.seq for event in kept] == sorted(event.seq for event in kept)
+    recorded = events.after(None, 1_000)
+    assert sum(event.size for event in recorded) <= limit
+    assert events.dropped + len(recorded) == len(texts)
+    assert [event.seq for event in recorded] == sorted(event.seq for event in recorded)

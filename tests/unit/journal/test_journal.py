@@ -27,141 +27,141 @@ def status(state: State, ms: int = 1, generation: int = 0) -> Status:
     return Status(state=state, worker_id=WorkerId("a:1"), generation=Generation(generation), written_ms=ms)
 
 
-def line(made: Journal, text: str, name: ConnectorName = NAME) -> None:
+def line(recorder: Journal, text: str, name: ConnectorName = NAME) -> None:
     def run() -> None:
         about.set(f"task {name}-0")
-        made.lines.handle(logging.makeLogRecord({"name": "x", "levelno": logging.INFO, "msg": text}))
+        recorder.lines.handle(logging.makeLogRecord({"name": "x", "levelno": logging.INFO, "msg": text}))
 
     copy_context().run(run)
 
 
-def write_all(made: Journal) -> None:
-    made.event(EventKind.WORKER, "started")
-    made.state(T0, status(State.RUNNING), 1)
-    made.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
-    line(made, "a line")
+def write_all(recorder: Journal) -> None:
+    recorder.event(EventKind.WORKER, "started")
+    recorder.state(T0, status(State.RUNNING), 1)
+    recorder.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
+    line(recorder, "a line")
 
 
 def test_listeners_receive_changes() -> None:
-    made, told = journal(), list[tuple[str, ConnectorName | None]]()
-    stop = made.listen(lambda kind, name: told.append((kind, name)))
-    write_all(made)
-    assert told == [
+    recorder, notified = journal(), list[tuple[str, ConnectorName | None]]()
+    stop = recorder.listen(lambda kind, name: notified.append((kind, name)))
+    write_all(recorder)
+    assert notified == [
         ("events", None), ("history", NAME), ("events", None), ("configs", NAME), ("logs", NAME),
     ]  # fmt: skip
     stop()
-    write_all(made)
-    assert len(told) == 5
+    write_all(recorder)
+    assert len(notified) == 5
 
 
 def test_failing_listener_is_removed_without_affecting_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    made, told = journal(), list[str]()
+    recorder, notified = journal(), list[str]()
 
     def broken(_kind: str, _name: ConnectorName | None) -> None:
-        told.append("broken")
+        notified.append("broken")
         raise RuntimeError("the loop is closed")
 
-    made.listen(broken)
-    made.listen(lambda kind, _: told.append(kind))
-    write_all(made)
-    assert told == ["broken", "events", "history", "events", "configs", "logs"]
+    recorder.listen(broken)
+    recorder.listen(lambda kind, _: notified.append(kind))
+    write_all(recorder)
+    assert notified == ["broken", "events", "history", "events", "configs", "logs"]
     assert [record.message for record in caplog.records] == [
         "A listener of the journal failed; it is no longer called"
     ]
 
 
 def test_a_listener_does_not_receive_its_own_lines() -> None:
-    made, told = journal(), list[str]()
+    recorder, notified = journal(), list[str]()
 
     def listener(kind: str, _name: ConnectorName | None) -> None:
-        told.append(kind)
-        line(made, "from a listener")
+        notified.append(kind)
+        line(recorder, "from a listener")
 
-    made.listen(listener)
-    line(made, "first")
-    assert told == ["logs"]
-    assert [each.message for each in made.lines.read(NAME).entries] == ["first", "from a listener"]
+    recorder.listen(listener)
+    line(recorder, "first")
+    assert notified == ["logs"]
+    assert [each.message for each in recorder.lines.read(NAME).entries] == ["first", "from a listener"]
 
 
 def test_states_have_the_reason_of_their_rebalance() -> None:
-    made = journal()
-    made.rebalanced(7, "b:1 left")
-    made.state(T0, status(State.RUNNING, generation=7), 1)
-    [entry] = made.states.read(NAME).entries
+    recorder = journal()
+    recorder.rebalanced(7, "b:1 left")
+    recorder.state(T0, status(State.RUNNING, generation=7), 1)
+    [entry] = recorder.states.read(NAME).entries
     assert entry.cause == "assigned in generation 7: b:1 left"
-    [event] = made.events.after(None, 10)
+    [event] = recorder.events.after(None, 10)
     assert event.text == "task numbers-0 RUNNING on a:1: assigned in generation 7: b:1 left"
 
 
 def test_states_read_at_start_are_recorded_once_without_events() -> None:
-    made = journal()
+    recorder = journal()
     statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
-    made.states_read(statuses)
-    assert {(e.task, e.state, e.cause) for e in made.states.read(NAME).entries} == {
+    recorder.states_read(statuses)
+    assert {(e.task, e.state, e.cause) for e in recorder.states.read(NAME).entries} == {
         (None, "RUNNING", "as stored"),
         (0, "FAILED", "as stored"),
     }
-    assert made.events.after(None, 10) == ()
-    made.states_read(statuses)
-    assert len(made.states.read(NAME).entries) == 2
+    assert recorder.events.after(None, 10) == ()
+    recorder.states_read(statuses)
+    assert len(recorder.states.read(NAME).entries) == 2
 
 
 def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
-    made = journal()
+    recorder = journal()
     statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.RUNNING)}
-    made.states_read(statuses)
-    made.note([T0], Cause(Kind.CONFIG, "somebody", 1_000))
-    made.states_read({NAME: status(State.RUNNING)})
-    [*_, last] = made.states.read(NAME).entries
+    recorder.states_read(statuses)
+    recorder.note([T0], Cause(Kind.CONFIG, "somebody", 1_000))
+    recorder.states_read({NAME: status(State.RUNNING)})
+    [*_, last] = recorder.states.read(NAME).entries
     assert (last.task, last.state, last.cause, last.by) == (0, "REMOVED", "config changed", "somebody")
 
 
 def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() -> None:
-    made, told = journal(0), list[str]()
-    made.listen(lambda kind, _: told.append(kind))
-    made.event(EventKind.WORKER, "started")
-    made.note([T0], Cause(Kind.CONFIG, "", 1_000))
-    made.state(T0, status(State.RUNNING), 1)
-    made.states_read({NAME: status(State.RUNNING)})
-    made.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
-    line(made, "a line")
-    assert told == []
-    assert not made.states.read(NAME).entries
-    assert not made.configs.read(NAME).entries
-    assert not made.lines.read(NAME).entries
-    assert not made.events.after(None, 10)
+    recorder, notified = journal(0), list[str]()
+    recorder.listen(lambda kind, _: notified.append(kind))
+    recorder.event(EventKind.WORKER, "started")
+    recorder.note([T0], Cause(Kind.CONFIG, "", 1_000))
+    recorder.state(T0, status(State.RUNNING), 1)
+    recorder.states_read({NAME: status(State.RUNNING)})
+    recorder.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
+    line(recorder, "a line")
+    assert notified == []
+    assert not recorder.states.read(NAME).entries
+    assert not recorder.configs.read(NAME).entries
+    assert not recorder.lines.read(NAME).entries
+    assert not recorder.events.after(None, 10)
 
 
-@pytest.mark.parametrize(("max_bytes", "kept"), [(48 * 1024 * 1024, ["a line"]), (0, [])])
-def test_journal_collects_log_lines_unless_disabled(max_bytes: int, kept: list[str]) -> None:
-    made, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - in no tree
-    made.follow_log(root)
+@pytest.mark.parametrize(("max_bytes", "expected"), [(48 * 1024 * 1024, ["a line"]), (0, [])])
+def test_journal_collects_log_lines_unless_disabled(max_bytes: int, expected: list[str]) -> None:
+    recorder, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - in no tree
+    recorder.follow_log(root)
 
     def run() -> None:
         about.set(f"task {T0}")
         root.warning("a line")
 
     copy_context().run(run)
-    assert [each.message for each in made.lines.read(NAME).entries] == kept
-    assert len(root.handlers) == len(kept)
+    assert [each.message for each in recorder.lines.read(NAME).entries] == expected
+    assert len(root.handlers) == len(expected)
 
 
 def test_all_contents_together_stay_within_the_limit() -> None:
     limit = 300_000
-    made = journal(limit)
+    recorder = journal(limit)
     for number in range(2_000):
         name = ConnectorName(f"c{number % 50}")
-        made.state(TaskId(name, number), status(State.RUNNING, generation=number), 1)
-        made.config(name, {"a": "x" * 500, "n": str(number)}, {"n": "0"}, Written(1))
-        line(made, "y" * 300, name)
+        recorder.state(TaskId(name, number), status(State.RUNNING, generation=number), 1)
+        recorder.config(name, {"a": "x" * 500, "n": str(number)}, {"n": "0"}, Written(1))
+        line(recorder, "y" * 300, name)
     names = [ConnectorName(f"c{number}") for number in range(50)]
     sizes = [
-        sum(entry.size for name in names for entry in made.states.read(name).entries),
-        sum(each.size for name in names for each in made.configs.read(name).entries),
-        sum(each.size for name in names for each in made.lines.read(name).entries),
-        sum(event.size for event in made.events.after(None, 10_000)),
+        sum(entry.size for name in names for entry in recorder.states.read(name).entries),
+        sum(each.size for name in names for each in recorder.configs.read(name).entries),
+        sum(each.size for name in names for each in recorder.lines.read(name).entries),
+        sum(event.size for event in recorder.events.after(None, 10_000)),
     ]
     assert all(size > 3_000 for size in sizes)
     assert sum(sizes) <= limit

@@ -133,14 +133,14 @@ def test_invalid_arguments_do_not_disturb_the_caller(log: Log) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=6_000)), max_size=30))
-def test_lines_stay_within_their_bytes(said: list[tuple[int, str]]) -> None:
+def test_lines_stay_within_their_bytes(entries: list[tuple[int, str]]) -> None:
     log = Log(8_000, 20_000)
-    for number, text in said:
+    for number, text in entries:
         say(log, f"task c{number}-0", "%s", text)
     names = [ConnectorName(f"c{number}") for number in range(4)]
     assert all(sum(line.size for line in log.read(name)) <= 8_000 for name in names)
     assert sum(line.size for name in names for line in log.read(name)) <= 20_000
-    assert sum(log.lines.read(name).dropped + len(log.read(name)) for name in names) == len(said)
+    assert sum(log.lines.read(name).dropped + len(log.read(name)) for name in names) == len(entries)
 
 
 def test_a_listener_may_log_and_wait_for_other_threads_that_log() -> None:

@@ -175,9 +175,9 @@ def test_entries_stay_within_their_bytes(failures: list[tuple[int, str]]) -> Non
     states = States(8_000, 20_000)
     for number, trace in failures:
         add(states, TaskId(ConnectorName(f"c{number % 3}"), number), status(State.FAILED, trace=trace))
-    kept = [states.read(ConnectorName(f"c{number}")).entries for number in range(3)]
-    assert all(sum(entry.size for entry in entries) <= 8_000 for entries in kept)
-    assert sum(entry.size for entries in kept for entry in entries) <= 20_000
+    content = [states.read(ConnectorName(f"c{number}")).entries for number in range(3)]
+    assert all(sum(entry.size for entry in entries) <= 8_000 for entries in content)
+    assert sum(entry.size for entries in content for entry in entries) <= 20_000
 
 
 class TestOfALaterHerder:

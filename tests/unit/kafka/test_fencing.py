@@ -58,7 +58,7 @@ class Broker:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    made = Broker()
+    fake_broker = Broker()
 
     class FakeProducer:
         def __init__(self, settings: dict[str, str]) -> None:
@@ -67,12 +67,12 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
         def init_transactions(self, timeout: float) -> None:
             assert timeout == 5
-            made.initialize(self._id)
+            fake_broker.initialize(self._id)
 
     monkeypatch.setattr(fencing, "Producer", FakeProducer)
-    yield made
-    made.held.clear()
-    made.let_go()
+    yield fake_broker
+    fake_broker.held.clear()
+    fake_broker.let_go()
 
 
 def fence(ids: list[str]) -> None:

@@ -71,7 +71,7 @@ def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFi
             "Unexpected error from SyncGroup: %s", errors.RequestTimedOutError()
         )
     member.close(1)
-    told = ["x %s", "Unexpected error from SyncGroup: %s"]
-    assert [each.msg for each in caplog.records] == told, (
+    expected = ["x %s", "Unexpected error from SyncGroup: %s"]
+    assert [each.msg for each in caplog.records] == expected, (
         "kafka-python tries again without the driver's knowledge"
     )

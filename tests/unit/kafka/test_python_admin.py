@@ -28,11 +28,11 @@ def options(scratch: Path) -> dict[str, Any]:
 def test_all_settings_of_a_worker_s_client_reach_the_connections(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {}
+    client_options: dict[str, Any] = {}
 
     class Noted(KafkaNetClient):  # type: ignore[misc]  # kafka-python is published without types
         def __init__(self, **configs: Any) -> None:
-            given.update(configs)
+            client_options.update(configs)
             super().__init__(**configs)
 
     monkeypatch.setattr(python_admin, "KafkaNetClient", Noted)
@@ -41,16 +41,16 @@ def test_all_settings_of_a_worker_s_client_reach_the_connections(
     with pytest.raises(KafkaError) as caught, admin_client(wanted, bootstrap_s=0.2):
         pass
     assert not isinstance(caught.value, KafkaConfigurationError)
-    assert given["socket_connection_setup_timeout_ms"] == 1234
-    assert {key: given[key] for key in wanted} == wanted
-    assert (given["proxy_url"], given["bootstrap_timeout_ms"]) == (DIRECT, 200)
+    assert client_options["socket_connection_setup_timeout_ms"] == 1234
+    assert {key: client_options[key] for key in wanted} == wanted
+    assert (client_options["proxy_url"], client_options["bootstrap_timeout_ms"]) == (DIRECT, 200)
 
 
 def test_a_client_that_reached_no_broker_leaves_no_thread(tmp_path: Path) -> None:
     before = {*threading.enumerate()}
     with pytest.raises(KafkaError), admin_client(options(tmp_path), bootstrap_s=0.2):
         pass
-    left = {*threading.enumerate()} - before
-    for each in left:
+    new_threads = {*threading.enumerate()} - before
+    for each in new_threads:
         each.join(5)
-    assert [each for each in left if each.is_alive()] == []
+    assert [each for each in new_threads if each.is_alive()] == []

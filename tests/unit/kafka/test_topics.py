@@ -49,20 +49,20 @@ class Client:
 def test_a_client_that_no_broker_answers_is_replaced(
     monkeypatch: pytest.MonkeyPatch, error: int, clients: int
 ) -> None:
-    made: list[Client] = []
+    created_clients: list[Client] = []
 
     def make(settings: object) -> Client:
         del settings
-        made.append(Client(error))
-        return made[-1]
+        created_clients.append(Client(error))
+        return created_clients[-1]
 
     monkeypatch.setattr(kafka_topics, "AdminClient", make)
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.1)
     for _ in range(3):
         with pytest.raises(StoreError):
             admin.describe("t")
-    assert len(made) == clients
-    assert sum(client.polled for client in made) == 3
+    assert len(created_clients) == clients
+    assert sum(client.polled for client in created_clients) == 3
 
 
 class Creator:

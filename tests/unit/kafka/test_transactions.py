@@ -94,9 +94,9 @@ Make = Callable[..., TaskProducer]
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    made = Broker()
-    monkeypatch.setattr(module, "Producer", made)
-    return made
+    created = Broker()
+    monkeypatch.setattr(module, "Producer", created)
+    return created
 
 
 def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -> TaskProducer:
@@ -105,7 +105,7 @@ def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -
     def pairs(offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(X, part), encode_value(offset)) for part, offset in offsets.items()]
 
-    made = TaskProducer(
+    created = TaskProducer(
         settings,
         LastClientError(),
         TASK,
@@ -114,15 +114,15 @@ def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -
         limit_of=lambda _: limit,
         explain_too_large=lambda topic: f"too few replicas of {topic}",
     )
-    made.claim(1)
-    return made
+    created.claim(1)
+    return created
 
 
 def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
-    told: list[object] = []
-    one = producer(stored=told.append)
+    reports: list[object] = []
+    one = producer(stored=reports.append)
     one.write("lines", ROWS)
-    assert (one.is_open, broker.committed, told) == (True, [], [])
+    assert (one.is_open, broker.committed, reports) == (True, [], [])
     assert one.commit({PART: {"position": 2}}) == 2
     assert one.is_open is False
     assert broker.committed == [
@@ -130,7 +130,7 @@ def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
         ("lines", b"k", b"2"),
         ("offsets", b'["x",{"file":"f"}]', b'{"position":2}'),
     ]
-    assert told == [{PART: {"position": 2}}]
+    assert reports == [{PART: {"position": 2}}]
     assert broker.calls == ["init", "begin", "produce", "produce", "produce", "commit"]
 
 
@@ -319,11 +319,13 @@ def own_topic(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceT
 
     topic: Any = SimpleNamespace(name="offsets")
     store: Any = worker
-    made = SourceTransactions(
+    created = SourceTransactions(
         {"bootstrap.servers": "b:1"}, group_id="g", topic=topic, worker_offsets=store, client_id_base=""
     )
-    monkeypatch.setattr(made, "_offset_topic", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs)))
-    return made
+    monkeypatch.setattr(
+        created, "_offset_topic", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs))
+    )
+    return created
 
 
 def test_deleted_offsets_leave_the_workers_topic_before_the_connectors_own(
@@ -431,12 +433,12 @@ def test_missing_offset_topic_of_a_connector_is_not_created_without_automatic_cr
 ) -> None:
     client = TopicClient({})
     monkeypatch.setattr(topics, "AdminClient", lambda _: client)
-    own: Any = None
+    worker_offsets: Any = None
     transactions = SourceTransactions(
         {"bootstrap.servers": "b:1"},
         group_id="g",
         topic=internal_topic("offsets"),
-        worker_offsets=own,
+        worker_offsets=worker_offsets,
         client_id_base="",
         creates_topics=False,
     )

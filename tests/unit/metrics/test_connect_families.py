@@ -54,14 +54,14 @@ def snapshot(states: Mapping[ConnectorName, list[State]], kind: str = "source", 
         )
         for name, found in states.items()
     }
-    made = Snapshot(
+    base_snapshot = Snapshot(
         worker_id=WORKER,
         live=True,
         config=ClusterState(offset=1, connectors=entries),
         status=StatusState(statuses=stored),
         types=dict.fromkeys(states, kind),
     )
-    return replace(made, **more)  # type: ignore[arg-type]
+    return replace(base_snapshot, **more)  # type: ignore[arg-type]
 
 
 def metrics_of(*living: Instance, in_group: bool = False) -> MetricsRegistry:
@@ -192,10 +192,10 @@ def test_a_group() -> None:
     assert name not in page.types, "neither protocol nor leader is known"
 
     metrics.group = metrics.group.rebalance_ended(902.5).rebalance_began(950).rebalance_ended(950.5)
-    known = snapshot(
+    reported = snapshot(
         {}, generation=Generation(7), protocol=GroupProtocol.DEFAULT, leader_url="http://other:8083/"
     )
-    page = shown(known, metrics, 951.0)
+    page = shown(reported, metrics, 951.0)
     assert page.value(name, connect_protocol="EAGER") == 1
     assert page.value(name, leader_name="http://other:8083/") == 1
     assert page.value(f"{name}_epoch") == 7

@@ -128,11 +128,11 @@ def family(rows: list[object], text: str = "") -> dict[str, object]:
 
 def test_metrics_of_plugins_have_their_tags_as_labels() -> None:
     tags = {"connector": 'a"b', "task": "0", "transformation": "Alias", "2-My.tag": "x", "__name__": "y"}
-    own = {
+    jvm_values = {
         "plugins": {"Sizes.of-all_total": family([[tags, 2]], "How\nlarge.")},
         "debezium": {"MilliSecondsBehindSource": family([[{"plugin": "postgres", "name": "s"}, -1]])},
     }
-    samples = scraped("".join(map(render, plugin_families(own))))
+    samples = scraped("".join(map(render, plugin_families(jvm_values))))
     name = "kafka_connect_plugins_sizes_of_all_total"
     labels = {"connector": 'a"b', "task": "0", "transformation": "Alias", "tag_2_my_tag": "x", "name__": "y"}
     assert samples.value(name, **labels) == 2
@@ -141,24 +141,27 @@ def test_metrics_of_plugins_have_their_tags_as_labels() -> None:
 
 
 def test_names_that_are_equal_in_prometheus_make_one_family_without_equal_series() -> None:
-    own = {
+    jvm_values = {
         "plugins": {
             "a-b": family([[{"task": "0"}, 1], [{"task": "1"}, "NaN"]]),
             "a.b": family([[{"task": "0"}, 9], [{"task": "2"}, 3]]),
         },
         "debezium": {},
     }
-    samples = scraped("".join(map(render, plugin_families(own))))
+    samples = scraped("".join(map(render, plugin_families(jvm_values))))
     values = [samples.value("kafka_connect_plugins_a_b", task=task) for task in "012"]
     assert [values[0], values[2]] == [1, 3]
     assert len(samples.values) == 3
 
 
 def test_families_of_several_jvms_are_one_family_each_without_equal_series() -> None:
-    def own(value: int, **tags: str) -> dict[str, dict[str, object]]:
+    def jvm_values(value: int, **tags: str) -> dict[str, dict[str, object]]:
         return {"plugins": {"rows": family([[{"connector": "c"}, value], [tags, value]])}, "debezium": {}}
 
-    parts = [rendered(plugin_families(each)) for each in (own(1, task="0"), own(2, task="a b\u2028c"))]
+    parts = [
+        rendered(plugin_families(each))
+        for each in (jvm_values(1, task="0"), jvm_values(2, task="a b\u2028c"))
+    ]
     samples = scraped(merged(parts))
     assert samples.value("kafka_connect_plugins_rows", connector="c") == 1
     assert samples.value("kafka_connect_plugins_rows", task="0") == 1

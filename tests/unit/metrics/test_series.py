@@ -244,14 +244,14 @@ def test_samples_of_several_workers_are_merged_at_the_same_times(
         columns = {task: dict.fromkeys(COLUMNS, value) for task, value in tasks.items()}
         return Samples(start_ms=start_ms, count=4, tasks=columns)
 
-    own = samples(BEGAN_MS, {7: [10, None, None, 40]})
+    local = samples(BEGAN_MS, {7: [10, None, None, 40]})
     other = samples(BEGAN_MS + later * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
-    merged = Samples.merged(own, [other])
+    merged = Samples.merged(local, [other])
     assert (merged.start_ms, merged.count, list(merged.tasks)) == (BEGAN_MS, 4, [3, 7])
     for column in COLUMNS:
         assert merged.tasks[3][column] == values
         assert merged.tasks[7][column] == [10, *values[1:3], 40], "the first known value counts"
-    assert own.tasks[7]["poll_ms"] == [10, None, None, 40], "it is left as it is"
+    assert local.tasks[7]["poll_ms"] == [10, None, None, 40], "it is left as it is"
 
 
 def test_a_continuous_run_reports_its_times() -> None:

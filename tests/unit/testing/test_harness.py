@@ -220,9 +220,9 @@ def test_a_killed_task_continues_at_its_offsets_and_repeats_at_most_one_batch(se
         c.kill_actor("task c-0")
         c.wait_until("all ticks were written", lambda: "tick 39" in c.values("ticks"))
         c.settle()
-        found = c.values("ticks")
-    assert list(dict.fromkeys(found)) == ticks()
-    assert len(found) <= TICK_COUNT + 10
+        values = c.values("ticks")
+    assert list(dict.fromkeys(values)) == ticks()
+    assert len(values) <= TICK_COUNT + 10
     assert len([line for line in CounterTask.told if line.startswith("start")]) == 2
 
 

@@ -127,14 +127,14 @@ class FakeHerder:
             case messages.RestartTask(task=TaskId(connector=name)):
                 self._entry(name, "Unknown connector: {}")
             case _:
-                others = (
+                members = (
                     messages.ResetTopics
                     | messages.Ping
                     | messages.PutTaskConfigs
                     | messages.FenceZombies
                     | messages.SetLoggerLevel
                 )
-                assert isinstance(message, others)
+                assert isinstance(message, members)
         return result
 
     @property
@@ -168,22 +168,22 @@ class FakeHerder:
         topics: frozenset[str] = frozenset(),
     ) -> None:
         """Store a connector as if its records had come back."""
-        known, latest = ConnectorName(name), self.published.latest
+        added, latest = ConnectorName(name), self.published.latest
         task_configs = tuple({**config, "task": str(number)} for number in range(tasks))
         entry = ConnectorEntry(
-            name=known, config={**config, "name": name}, target=target, tasks=task_configs, task_count=tasks
+            name=added, config={**config, "name": name}, target=target, tasks=task_configs, task_count=tasks
         )
-        shown = statuses or ConnectorStatuses(
+        connector_statuses = statuses or ConnectorStatuses(
             connector=status(SHOWN_AS[target]), tasks={n: status(SHOWN_AS[target]) for n in range(tasks)}
         )
         used = frozenset(map(TopicName, topics))
         self.publish(
-            config=replace(latest.config, offset=1, connectors={**latest.config.connectors, known: entry}),
+            config=replace(latest.config, offset=1, connectors={**latest.config.connectors, added: entry}),
             status=StatusState(
-                statuses={**latest.status.statuses, known: shown},
-                topics={**latest.status.topics, known: used},
+                statuses={**latest.status.statuses, added: connector_statuses},
+                topics={**latest.status.topics, added: used},
             ),
-            types={**latest.types, known: "source"},
+            types={**latest.types, added: "source"},
         )
 
     def remove(self, name: str) -> None:
@@ -209,10 +209,10 @@ class FakeJava:
 
     def gather(self) -> Sequence[Future[bool]]:
         self.requests += 1
-        told = Future[bool]()
-        told.set_result(True)
+        future = Future[bool]()
+        future.set_result(True)
         self.tasks |= self.tells
-        return [told] if self.tasks else []
+        return [future] if self.tasks else []
 
 
 class Api:

@@ -25,8 +25,8 @@ def two_workers() -> Iterator[tuple[Worker, Worker]]:
 
 @pytest.fixture(scope="module")
 def one_stranger() -> Iterator[tuple[str, Stranger]]:
-    with stranger() as found:
-        yield found
+    with stranger() as peer:
+        yield peer
 
 
 @pytest.fixture

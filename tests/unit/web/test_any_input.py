@@ -61,10 +61,10 @@ async def test_any_path_is_answered(segment: str) -> None:
 def test_a_location_leads_to_the_connector(name: str) -> None:
     api = Api(SETTINGS)
     created = api.client.post("/connectors", json={"name": name, "config": {}})
-    known = created.json()["name"]
-    if known not in ("", ".", ".."):  # no HTTP client sends these as they stand
+    created_name = created.json()["name"]
+    if created_name not in ("", ".", ".."):  # no HTTP client sends these as they stand
         where = created.headers["Location"].removeprefix("http://worker:8083")
-        assert api.client.get(where).json()["name"] == known
+        assert api.client.get(where).json()["name"] == created_name
 
 
 @pytest.mark.parametrize("module", ["web.app", "web.server"])

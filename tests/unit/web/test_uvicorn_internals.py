@@ -63,9 +63,9 @@ async def test_state_that_is_read() -> None:
     loaded.load()
     assert (loaded.http_protocol_class, loaded.ssl) == (BoundedHttp, None)
     server = uvicorn.Server(loaded)
-    made = BoundedHttp(config=loaded, server_state=server.server_state, app_state={})
-    assert {"transport", "scope"} <= vars(made).keys()
-    assert made.connections is server.server_state.connections, "the server's graceful end waits for them"
+    protocol = BoundedHttp(config=loaded, server_state=server.server_state, app_state={})
+    assert {"transport", "scope"} <= vars(protocol).keys()
+    assert protocol.connections is server.server_state.connections, "the server's graceful end waits for them"
     assert LifespanOn(loaded).should_exit is False
 
 

@@ -107,8 +107,8 @@ class Stage:
         with socket.create_connection((HOST, self.control.port), timeout=10) as connection:
             connection.sendall(line)
             connection.shutdown(socket.SHUT_WR)
-            said: dict[str, object] = json.loads(connection.makefile("rb").readline())
-        return said
+            answer: dict[str, object] = json.loads(connection.makefile("rb").readline())
+        return answer
 
     def close(self) -> None:
         self.control.close()
@@ -118,10 +118,10 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    made = Stage()
-    assert made.begun.acquire(timeout=10)
-    yield made
-    made.close()
+    new_stage = Stage()
+    assert new_stage.begun.acquire(timeout=10)
+    yield new_stage
+    new_stage.close()
 
 
 def test_an_actor_that_is_named_dies_and_is_restarted(stage: Stage) -> None:

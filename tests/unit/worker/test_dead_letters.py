@@ -28,17 +28,17 @@ SECURITY = {"security.protocol": "SSL", "ssl.truststore.location": "/trust.pem"}
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    found: list[Any] = []
+def clients(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    created: list[Any] = []
     monkeypatch.setattr(
-        dead_letters, "Kafka", lambda consumer, **others: found.append({"consumer": consumer, **others})
+        dead_letters, "Kafka", lambda consumer, **others: created.append({"consumer": consumer, **others})
     )
-    return found
+    return created
 
 
-def test_each_client_has_the_workers_settings_for_its_kind(made: list[Any]) -> None:
+def test_each_client_has_the_workers_settings_for_its_kind(clients: list[Any]) -> None:
     letters_kafka(WORKER)({"producer.override.linger.ms": "100"})
-    assert made == [
+    assert clients == [
         {
             "consumer": {**SECURITY, "bootstrap.servers": "here:1", "fetch.max.wait.ms": "8"},
             "producer": {**SECURITY, "bootstrap.servers": "here:1", "linger.ms": "7"},
@@ -51,14 +51,14 @@ def test_each_client_has_the_workers_settings_for_its_kind(made: list[Any]) -> N
 
 
 @pytest.mark.parametrize("client", ["producer", "consumer"])
-def test_a_connector_with_other_brokers_is_refused(made: list[Any], client: str) -> None:
+def test_a_connector_with_other_brokers_is_refused(clients: list[Any], client: str) -> None:
     key = f"{client}.override.bootstrap.servers"
     with pytest.raises(NoDeadLetters, match=rf"there:1 \({key}\)"):
         letters_kafka(WORKER)({key: "there:1"})
     letters_kafka(WORKER)({key: "here:1"})
     with pytest.raises(NoDeadLetters):
         letters_kafka({**WORKER, "producer.bootstrap.servers": "there:1"})({})
-    assert len(made) == 1
+    assert len(clients) == 1
 
 
 def test_a_kafka_that_is_away_is_not_waited_for_as_long_as_by_the_command(

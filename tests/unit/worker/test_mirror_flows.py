@@ -50,8 +50,8 @@ def test_all_keys_of_connectors_and_clients_pass_on() -> None:
     raw = dict.fromkeys([*golden["connector_keys"], *golden["client_keys"], "unknown"], "x")
     [config, *_] = connector_configs(raw, A_TO_B).values()
     assert set(config) & set(raw) == set(golden["connector_keys"])
-    given = set(worker_config(raw, A_TO_B))
-    assert {key for key in golden["client_keys"] if f"producer.{key}" in given and key in given} == set(
+    keys = set(worker_config(raw, A_TO_B))
+    assert {key for key in golden["client_keys"] if f"producer.{key}" in keys and key in keys} == set(
         golden["client_keys"]
     )
 

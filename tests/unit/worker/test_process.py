@@ -228,10 +228,10 @@ def test_objects_that_exist_when_spark_is_up_are_frozen_for_the_garbage_collecto
     assert gc.get_freeze_count() == 0
     try:
         freeze_live_objects(EngineReady())
-        kept = gc.get_freeze_count()
+        frozen = gc.get_freeze_count()
         later: list[list[int]] = [[] for _ in range(1000)]
         freeze_live_objects(EngineReady())
-        assert 0 < gc.get_freeze_count() <= kept
+        assert 0 < gc.get_freeze_count() <= frozen
         assert len(later) == 1000
     finally:
         gc.unfreeze()

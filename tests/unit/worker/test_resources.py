@@ -42,9 +42,9 @@ def test_the_soft_limit_rises_to_the_hard_one_and_never_falls(
 def test_the_garbage_collector_runs_less_often_than_answers_with_all_connectors_are_made() -> None:
     collected: list[int] = []
 
-    def note(phase: str, told: dict[str, Any]) -> None:
+    def note(phase: str, details: dict[str, Any]) -> None:
         if phase == "start":
-            collected.append(told["generation"])
+            collected.append(details["generation"])
 
     def collections() -> int:
         collected.clear()

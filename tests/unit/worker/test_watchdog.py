@@ -63,19 +63,19 @@ def worker(
     command = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env
-    ) as made:
+    ) as worker_process:
         try:
-            assert made.stdout is not None
-            line = made.stdout.readline()
-            assert line, made.communicate(timeout=30)[1]
-            yield made
+            assert worker_process.stdout is not None
+            line = worker_process.stdout.readline()
+            assert line, worker_process.communicate(timeout=30)[1]
+            yield worker_process
         finally:
-            made.kill()
+            worker_process.kill()
 
 
-def ending(made: subprocess.Popen[str]) -> str:
+def ending(worker_process: subprocess.Popen[str]) -> str:
     """Wait for the end of the process; return what it wrote to standard error."""
-    return made.communicate(timeout=60)[1]
+    return worker_process.communicate(timeout=60)[1]
 
 
 @pytest.mark.parametrize(
@@ -85,45 +85,45 @@ def ending(made: subprocess.Popen[str]) -> str:
 def test_a_shutdown_that_hangs_ends_with_the_stacks_and_an_exit_code_of_its_own(
     tmp_path: Path, where: str
 ) -> None:
-    with worker(tmp_path, bound_s=1.0, culprit=LETS_GO, where=where) as made:
-        made.send_signal(signal.SIGTERM)
-        said = ending(made)
-    assert made.returncode == watchdog.FORCED_EXIT_CODE == 5
-    assert "CRITICAL" in said
-    assert "the shutdown timed out after 1.001 s: the process exits with code 5" in said
-    assert "in the_culprit" in said
+    with worker(tmp_path, bound_s=1.0, culprit=LETS_GO, where=where) as worker_process:
+        worker_process.send_signal(signal.SIGTERM)
+        output = ending(worker_process)
+    assert worker_process.returncode == watchdog.FORCED_EXIT_CODE == 5
+    assert "CRITICAL" in output
+    assert "the shutdown timed out after 1.001 s: the process exits with code 5" in output
+    assert "in the_culprit" in output
 
 
 def test_a_shutdown_that_keeps_the_interpreter_ends_with_the_stacks(tmp_path: Path) -> None:
-    with worker(tmp_path, bound_s=3.0, culprit=HOLDS_THE_INTERPRETER) as made:
-        made.send_signal(signal.SIGTERM)
-        said = ending(made)
-    assert made.returncode == 1, "faulthandler's"
-    assert "in the_culprit" in said
-    assert "the process exits" not in said
+    with worker(tmp_path, bound_s=3.0, culprit=HOLDS_THE_INTERPRETER) as worker_process:
+        worker_process.send_signal(signal.SIGTERM)
+        output = ending(worker_process)
+    assert worker_process.returncode == 1, "faulthandler's"
+    assert "in the_culprit" in output
+    assert "the process exits" not in output
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) -> None:
-    with worker(tmp_path, bound_s=3000.0, culprit=LETS_GO) as made:
-        assert made.stdout is not None
-        made.send_signal(signal.SIGTERM)
-        assert made.stdout.readline() == "hangs\n"
-        made.send_signal(second)
-        said = ending(made)
-    assert made.returncode == watchdog.FORCED_EXIT_CODE
-    assert "received a second signal during the shutdown: the process exits with code 5" in said
-    assert "in the_culprit" in said
+    with worker(tmp_path, bound_s=3000.0, culprit=LETS_GO) as worker_process:
+        assert worker_process.stdout is not None
+        worker_process.send_signal(signal.SIGTERM)
+        assert worker_process.stdout.readline() == "hangs\n"
+        worker_process.send_signal(second)
+        output = ending(worker_process)
+    assert worker_process.returncode == watchdog.FORCED_EXIT_CODE
+    assert "received a second signal during the shutdown: the process exits with code 5" in output
+    assert "in the_culprit" in output
 
 
 def test_a_shutdown_in_good_order_is_left_alone(tmp_path: Path) -> None:
-    with worker(tmp_path, bound_s=60.0, culprit="pass") as made:
-        assert made.stdout is not None
-        made.send_signal(signal.SIGTERM)
-        said = ending(made)
-    assert made.returncode == 0
-    assert "Traceback" not in said
-    assert "the process exits" not in said
+    with worker(tmp_path, bound_s=60.0, culprit="pass") as worker_process:
+        assert worker_process.stdout is not None
+        worker_process.send_signal(signal.SIGTERM)
+        output = ending(worker_process)
+    assert worker_process.returncode == 0
+    assert "Traceback" not in output
+    assert "the process exits" not in output
 
 
 def test_a_worker_has_longer_than_it_says_that_it_needs() -> None:

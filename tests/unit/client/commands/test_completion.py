@@ -63,11 +63,11 @@ def test_the_url_may_stand_on_the_command_line(three: Connect) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [Said(500, {"error_code": 500, "message": "no"}), Said(200, "<html>"), Said(200, {"a": 1}), Said(200, 7)],
 )
-def test_errors_give_no_completions_and_no_output(worker: Connect, said: Said) -> None:
-    worker.script("GET", "/connectors", said)
+def test_errors_give_no_completions_and_no_output(worker: Connect, answer: Said) -> None:
+    worker.script("GET", "/connectors", answer)
     assert complete("status", "x", url=worker.url) == []
     assert complete("status", "x", url="ftp://nonsense") == []
     assert complete("status", "x", url="http://127.0.0.1:1") == []

@@ -49,8 +49,8 @@ def test_shows_how_far_a_sink_is_behind(kraal: Kraal, worker: Connect) -> None:
 def test_shown_offsets_can_be_set_again(
     kraal: Kraal, worker: Connect, write: Files, style: str, more: dict[str, int]
 ) -> None:
-    shown = {"offsets": [{**OFFSETS["offsets"][0], **more}]}
-    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, shown))
+    answer = {"offsets": [{**OFFSETS["offsets"][0], **more}]}
+    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, answer))
     worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
     path = write(f"offsets.{style}", kraal.out("offsets", "get", "a", "-o", style))
     assert kraal.out("offsets", "alter", "a", "-f", path) == "a: done\n"

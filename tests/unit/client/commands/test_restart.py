@@ -10,7 +10,7 @@ from tests.unit.client.conftest import Kraal
 
 
 @pytest.mark.parametrize(
-    ("options", "target", "said"),
+    ("options", "target", "message"),
     [
         ([], "restart?includeTasks=false&onlyFailed=false", "orders restarted"),
         (
@@ -28,10 +28,10 @@ from tests.unit.client.conftest import Kraal
     ],
 )
 def test_restarts_are_those_of_kip_745(
-    kraal: Kraal, orders: Connect, options: list[str], target: str, said: str
+    kraal: Kraal, orders: Connect, options: list[str], target: str, message: str
 ) -> None:
     orders.fail("orders", 1, "no")
-    assert kraal.out("restart", "orders", *options) == f"{said}\n"
+    assert kraal.out("restart", "orders", *options) == f"{message}\n"
     assert orders.requests() == [f"POST /connectors/orders/{target}"]
 
 

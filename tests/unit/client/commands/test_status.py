@@ -28,9 +28,9 @@ def test_a_status_has_a_row_for_each_task(kraal: Kraal, two: Connect) -> None:
 @pytest.mark.parametrize("command", ["ls", "status"])
 def test_json_output_is_the_response(kraal: Kraal, two: Connect, command: str, style: str) -> None:
     text = kraal.out(command, "-o", style)
-    found: Any = json.loads(text) if style == "json" else read_yaml(text, typed)[0]
-    assert [each["name"] for each in found] == ["archive", "orders"]
-    assert found[1] == two.worker.status("orders")
+    output: Any = json.loads(text) if style == "json" else read_yaml(text, typed)[0]
+    assert [each["name"] for each in output] == ["archive", "orders"]
+    assert output[1] == two.worker.status("orders")
 
 
 def test_one_unknown_connector_is_an_error_next_to_the_other_statuses(kraal: Kraal, two: Connect) -> None:

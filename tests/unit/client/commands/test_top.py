@@ -24,10 +24,10 @@ W1, W2 = "w1:8083", "w2:8083"
 def numbers(task: int, **more: Any) -> dict[str, Any]:
     """Return the numbers of a task as a worker tells them."""
     errors = {"failed": more.pop("errors", 0), "skipped": 0, "logged": 0, "dead_lettered": 0}
-    found = {"id": task, "worker_id": W1, "records_per_second": 0.0, "records_total": 0, "read_total": 0}
-    found |= {"poll_ms": None, "write_ms": None, "commit_ms": None, "commits_total": 0, "errors": errors}
+    metrics = {"id": task, "worker_id": W1, "records_per_second": 0.0, "records_total": 0, "read_total": 0}
+    metrics |= {"poll_ms": None, "write_ms": None, "commit_ms": None, "commits_total": 0, "errors": errors}
     return (
-        found
+        metrics
         | {
             "backlog_records": None,
             "stalled": False,
@@ -42,13 +42,13 @@ def numbers(task: int, **more: Any) -> dict[str, Any]:
 def connector(
     *tasks: Mapping[str, Any],
     state: str = "RUNNING",
-    told: Sequence[Mapping[str, Any]] | None = (),
+    task_metrics: Sequence[Mapping[str, Any]] | None = (),
     **more: Any,
 ) -> dict[str, Any]:
     """Return a connector on the first worker; `told`: the numbers of its tasks, None on a Java worker."""
     status = {"type": "sink", "connector": {"state": state, "worker_id": W1}, "tasks": [*tasks]}
-    progress = {"tasks": told, "recent_records_per_second": [], "silent": [], **more}
-    return {"status": status} | ({} if told is None else {"progress": progress})
+    progress = {"tasks": task_metrics, "recent_records_per_second": [], "silent": [], **more}
+    return {"status": status} | ({} if task_metrics is None else {"progress": progress})
 
 
 def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | None = None) -> dict[str, Any]:
@@ -57,12 +57,12 @@ def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | Non
 
 ANSWER = {
     "fast": connector(
-        task(0), told=[numbers(0, records_per_second=1234.56, records_total=98765, poll_ms=3.21)]
+        task(0), task_metrics=[numbers(0, records_per_second=1234.56, records_total=98765, poll_ms=3.21)]
     ),
     "behind": connector(
         task(0),
         task(1, W2, "FAILED", "x.ConnectException: no\n\tat a.b\nCaused by: OSError: full\n\tat x"),
-        told=[
+        task_metrics=[
             numbers(0, records_per_second=2.0, backlog_records=5000, stalled=True, step_ms=310_000),
             numbers(1, errors=7, last_batch_age_ms=7_300_000),
         ],
@@ -97,23 +97,23 @@ def test_kraal_worker_shows_metrics(kraal: Kraal, worker: Connect) -> None:
 
 def test_json_output_has_the_unrounded_metrics(kraal: Kraal) -> None:
     kraal.connect.script("GET", ASKED, Said(200, ANSWER))
-    found = json.loads(kraal.out("top", "behind", "--once", "-o", "json", "--sort", "errors"))
-    assert found["silent"] == []
+    metrics = json.loads(kraal.out("top", "behind", "--once", "-o", "json", "--sort", "errors"))
+    assert metrics["silent"] == []
     assert [
-        (each["connector"], each["task"], each["worker_id"], each["trace"]) for each in found["tasks"]
+        (each["connector"], each["task"], each["worker_id"], each["trace"]) for each in metrics["tasks"]
     ] == [
         ("behind", 1, W2, "OSError: full"),
         ("behind", 0, W1, None),
     ]
-    assert found["tasks"][1]["progress"] == ANSWER["behind"]["progress"]["tasks"][0]
-    assert found["workers"][1] == {
+    assert metrics["tasks"][1]["progress"] == ANSWER["behind"]["progress"]["tasks"][0]
+    assert metrics["workers"][1] == {
         "worker_id": W2, "connectors": 0, "tasks": 1, "running": 0, "failed": 1,
         "records_per_second": 0.0, "backlog_records": None,
     }  # fmt: skip
 
 
 def test_java_worker_shows_only_states(kraal: Kraal) -> None:
-    kraal.connect.script("GET", ASKED, Said(200, {"orders": connector(task(0), told=None)}))
+    kraal.connect.script("GET", ASKED, Said(200, {"orders": connector(task(0), task_metrics=None)}))
     assert kraal.out("top").splitlines()[-1].split() == ["orders", "0", "RUNNING", W1, *"-------"]
 
 
@@ -168,7 +168,7 @@ def test_a_frame_has_title_order_workers_and_tasks() -> None:
 
 
 def test_a_frame_fits_its_screen() -> None:
-    many = {f"c{i}": connector(task(0, f"host{i}:8083"), told=[numbers(0)]) for i in range(50)}
+    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[numbers(0)]) for i in range(50)}
     lines = drawn(parsed(many), columns=30, lines=24)
     assert len(lines) == 23
     assert max(map(len, lines)) == 30
@@ -177,7 +177,7 @@ def test_a_frame_fits_its_screen() -> None:
 
 
 def test_a_frame_on_a_tiny_screen_still_counts_what_it_leaves_out() -> None:
-    many = {f"c{i}": connector(task(0, f"host{i}:8083"), told=[numbers(0)]) for i in range(50)}
+    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[numbers(0)]) for i in range(50)}
     lines = drawn(parsed(many), lines=4)
     assert "… 51 more workers" in lines
     assert lines[-1] == "… 50 more tasks"
@@ -194,7 +194,7 @@ def test_a_frame_lists_unknown_metrics() -> None:
 
 
 def test_names_with_control_characters_cannot_change_the_terminal() -> None:
-    lines = drawn(parsed({"a\x1b[2J": connector(task(0), told=[numbers(0)])}))
+    lines = drawn(parsed({"a\x1b[2J": connector(task(0), task_metrics=[numbers(0)])}))
     assert "\x1b" not in "".join(lines)
 
 
@@ -226,7 +226,7 @@ class Terminal:
 
     def firsts(self) -> list[str]:
         """Return the first task of each frame."""
-        return [found[1] for text in self.written if (found := re.search(r"\nNAME .*\n(\w+)", text))]
+        return [match[1] for text in self.written if (match := re.search(r"\nNAME .*\n(\w+)", text))]
 
 
 def test_keys_change_the_order_at_once_without_asking_the_worker(clock: QuickClock) -> None:

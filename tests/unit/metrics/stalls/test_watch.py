@@ -64,25 +64,25 @@ def test_watch_reports_when_a_part_goes_down_and_when_it_is_up() -> None:
 
 def test_topics_are_looked_up_only_for_sinks_without_partitions() -> None:
     worker = EmbeddedWorker()
-    asked: list[float] = []
+    calls: list[float] = []
     metrics = worker.assembly.metrics
 
     def topics() -> set[str]:
-        asked.append(metrics.time.now())
+        calls.append(metrics.time.now())
         raise OSError("no broker answers")
 
     watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, topics)
     worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "a", "tasks.max": "1"})
     watch.check()
-    assert asked == [], "the fake engine assigns a partition"
+    assert calls == [], "the fake engine assigns a partition"
     metrics.has_partitions(T0, 0)
     watch.check()
     watch.check()
-    assert len(asked) == 1
+    assert len(calls) == 1
     worker.advance(LOOKUP_INTERVAL_S)
     watch.check()
-    assert len(asked) == 2
+    assert len(calls) == 2
     metrics.has_partitions(T0, 1)
     worker.advance(LOOKUP_INTERVAL_S)
     watch.check()
-    assert len(asked) == 2
+    assert len(calls) == 2

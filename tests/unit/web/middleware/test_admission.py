@@ -30,7 +30,7 @@ BUSY = "The worker is too busy: "
 
 
 @pytest.mark.parametrize(
-    ("what", "taken", "more", "expected"),
+    ("what", "used", "more", "expected"),
     [
         pytest.param(Scarce.HERDER, 1, 1, None, id="the last place"),
         pytest.param(Scarce.HERDER, 2, 1, f"{BUSY}2 requests are waiting", id="no place"),
@@ -50,8 +50,8 @@ BUSY = "The worker is too busy: "
         ),
     ],
 )
-def test_the_limits_of_admission(what: Scarce, taken: int, more: int, expected: str | None) -> None:
-    assert refusal(what, taken, more, LIMITS) == expected
+def test_the_limits_of_admission(what: Scarce, used: int, more: int, expected: str | None) -> None:
+    assert refusal(what, used, more, LIMITS) == expected
 
 
 def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:

@@ -27,7 +27,7 @@ class Made:
         return self.count
 
 
-def told(story: Callable[[SharedAnswers, Made], Awaitable[None]]) -> None:
+def run_story(story: Callable[[SharedAnswers, Made], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(10):
             await story(SharedAnswers(), Made())
@@ -36,65 +36,65 @@ def told(story: Callable[[SharedAnswers, Made], Awaitable[None]]) -> None:
 
 
 def test_requests_at_the_same_time_and_soon_after_share_an_answer() -> None:
-    async def story(shared: SharedAnswers, made: Made) -> None:
-        first, second = (asyncio.create_task(shared.get("x", made.make)) for _ in range(2))
-        other = asyncio.create_task(shared.get("y", made.make))
+    async def story(shared: SharedAnswers, computation: Made) -> None:
+        first, second = (asyncio.create_task(shared.get("x", computation.make)) for _ in range(2))
+        other = asyncio.create_task(shared.get("y", computation.make))
         await asyncio.sleep(0)
-        made.goes_on.set()
+        computation.goes_on.set()
         assert (await first, await second, await other) == (1, 1, 2), "once for each key"
-        assert await shared.get("x", made.make) == 1
-        assert made.count == 2
+        assert await shared.get("x", computation.make) == 1
+        assert computation.count == 2
 
-    told(story)
+    run_story(story)
 
 
 def test_an_expired_answer_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_answers, "REUSE_S", 0.0)
 
-    async def story(shared: SharedAnswers, made: Made) -> None:
-        slow = asyncio.create_task(shared.get("x", made.make))
+    async def story(shared: SharedAnswers, computation: Made) -> None:
+        slow = asyncio.create_task(shared.get("x", computation.make))
         await asyncio.sleep(0)
-        joined = asyncio.create_task(shared.get("x", made.make))
+        joined = asyncio.create_task(shared.get("x", computation.make))
         await asyncio.sleep(0)
-        made.goes_on.set()
+        computation.goes_on.set()
         assert (await slow, await joined) == (1, 1), "it was still under way"
-        assert await shared.get("x", made.make) == 2
+        assert await shared.get("x", computation.make) == 2
 
-    told(story)
+    run_story(story)
 
 
 def test_a_canceled_request_does_not_cancel_others() -> None:
-    async def story(shared: SharedAnswers, made: Made) -> None:
-        first, second = (asyncio.create_task(shared.get("x", made.make)) for _ in range(2))
+    async def story(shared: SharedAnswers, computation: Made) -> None:
+        first, second = (asyncio.create_task(shared.get("x", computation.make)) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
-        made.goes_on.set()
+        computation.goes_on.set()
         assert await second == 1
 
-    told(story)
+    run_story(story)
 
 
 def test_an_error_is_raised_to_all() -> None:
-    async def story(shared: SharedAnswers, made: Made) -> None:
-        made.error = KeyError("x")
-        made.goes_on.set()
+    async def story(shared: SharedAnswers, computation: Made) -> None:
+        computation.error = KeyError("x")
+        computation.goes_on.set()
         results = await asyncio.gather(
-            *(shared.get("x", made.make) for _ in range(2)), return_exceptions=True
+            *(shared.get("x", computation.make) for _ in range(2)), return_exceptions=True
         )
-        assert results == [made.error, made.error]
+        assert results == [computation.error, computation.error]
 
-    told(story)
+    run_story(story)
 
 
 def test_the_number_of_shared_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_answers, "_MAX_ANSWERS", 2)
 
-    async def story(shared: SharedAnswers, made: Made) -> None:
-        made.goes_on.set()
+    async def story(shared: SharedAnswers, computation: Made) -> None:
+        computation.goes_on.set()
         for key in (1, 2, 3, 3):
-            await shared.get(key, made.make)
-        assert made.count == 4, "the third is not shared"
-        await shared.get(1, made.make)
-        assert made.count == 4
+            await shared.get(key, computation.make)
+        assert computation.count == 4, "the third is not shared"
+        await shared.get(1, computation.make)
+        assert computation.count == 4
 
-    told(story)
+    run_story(story)

@@ -79,8 +79,10 @@ def references(value: object) -> Iterator[str]:
 @pytest.mark.parametrize("settings", [SETTINGS, SECURED], ids=["open", "secured"])
 def test_document_is_consistent(settings: Settings) -> None:
     openapi = document(settings)
-    known = {f"#/components/schemas/{name}" for name in openapi["components"]["schemas"]}
-    assert set(references(openapi)) == known, "every schema is used, and every one that is used is there"
+    schema_refs = {f"#/components/schemas/{name}" for name in openapi["components"]["schemas"]}
+    assert set(references(openapi)) == schema_refs, (
+        "every schema is used, and every one that is used is there"
+    )
     names = [operation["operationId"] for _, _, operation in operations(openapi)]
     assert len(set(names)) == len(names)
     tags = {tag["name"] for tag in openapi["tags"]}

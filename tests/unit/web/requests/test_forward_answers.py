@@ -17,8 +17,8 @@ IO_ERROR = "IO Error trying to forward REST request: "
 def test_the_errors_of_a_leader_are_the_answer(follower: Worker, leader: Worker) -> None:
     follow(follower, leader.url)
     leader.api.herder.put("a", {})
-    taken = follower.ask("POST", "/connectors", '{"name":"a","config":{}}')
-    assert (taken.status_code, taken.json()["message"]) == (409, "Connector a already exists")
+    created = follower.ask("POST", "/connectors", '{"name":"a","config":{}}')
+    assert (created.status_code, created.json()["message"]) == (409, "Connector a already exists")
     leader.api.herder.error = BadRequest("two\nlines")
     refused = follower.ask("PUT", "/connectors/a/config", "{}")
     assert (refused.status_code, refused.json()) == (400, {"error_code": 400, "message": "two\nlines"})
@@ -91,8 +91,8 @@ def test_an_answer_that_cannot_be_used_is_an_error(
 
 
 def test_unreachable_leader_is_an_error(follower: Worker) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    with socket.create_server(("127.0.0.1", 0)) as created:
+        url = f"http://127.0.0.1:{created.getsockname()[1]}/"
     follow(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.json()["message"]) == (500, f"{IO_ERROR}Connection refused ({url})")

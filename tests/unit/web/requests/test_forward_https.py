@@ -47,15 +47,15 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure_peer(scratch: Path) -> Iterator[tuple[str, Stranger]]:
-    with stranger(listener_context(SETTINGS, LISTENERS, scratch)) as found:
-        yield found
+    with stranger(listener_context(SETTINGS, LISTENERS, scratch)) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
 def secure(scratch: Path) -> Iterator[Worker]:
     """Return a worker of an HTTPS group, that asks for certificates."""
-    with secure_worker(scratch) as found:
-        yield found
+    with secure_worker(scratch) as served:
+        yield served
 
 
 def secure_worker(scratch: Path, **settings: object) -> AbstractContextManager[Worker]:

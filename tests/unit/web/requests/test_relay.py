@@ -79,8 +79,8 @@ def member(port: int = 0, **settings: object) -> Iterator[Member]:
     bound = server.bound[0].port
     url = f"http://127.0.0.1:{bound}/"
     apis: list[Api] = []
-    known = {"members": lambda: members_like(apis[0].published), **settings}
-    apis.append(Api(Settings(advertised_url=url, distributed=True, **known)))  # type: ignore[arg-type]
+    options = {"members": lambda: members_like(apis[0].published), **settings}
+    apis.append(Api(Settings(advertised_url=url, distributed=True, **options)))  # type: ignore[arg-type]
     worker = Member(apis[0], bound, [])
     worker.knows()
     server.start(worker.api.app)
@@ -268,8 +268,8 @@ def test_metrics_change_invalidates_shared_answers(
     monkeypatch.setattr(shared_answers, "REUSE_S", 60)
     with member() as one, stranger() as (url, stub):
         stub.status, stub.body = 200, b"{}"
-        known = statuses(WorkerId(urlsplit(url).netloc)).statuses[C]
-        one.api.herder.put(C, {}, tasks=1, statuses=known)
+        options = statuses(WorkerId(urlsplit(url).netloc)).statuses[C]
+        one.api.herder.put(C, {}, tasks=1, statuses=options)
         stream = one.read("?kinds=numbers")
         for count in (1, 2):
             for _ in range(2):
@@ -324,10 +324,10 @@ def test_changed_metrics_returns_the_connectors_of_an_event(event: Event, names:
 
 
 def test_other_workers_with_tasks_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def known(*workers: str) -> Iterable[str]:
+    def options(*workers: str) -> Iterable[str]:
         me = WorkerId("me:1")
         return workers_to_read(Snapshot(worker_id=me, status=statuses(*map(WorkerId, workers))))
 
-    assert known("me:1", "b:1", "a:1", "a:1") == {"a:1", "b:1"}
+    assert options("me:1", "b:1", "a:1", "a:1") == {"a:1", "b:1"}
     monkeypatch.setattr(relay, "MAX_WORKERS", 1)
-    assert known("me:1", "b:1", "a:1") == {"a:1"}
+    assert options("me:1", "b:1", "a:1") == {"a:1"}

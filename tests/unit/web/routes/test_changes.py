@@ -85,14 +85,14 @@ def test_kinds_with_other_names_are_events_of_their_own_and_the_last_has_the_id(
     streams.note("numbers")
     api.herder.publish(is_leader=True)
     assert Stream(server, "?wait_ms=0").next()["seq"] == 1, "a new stream starts from now"
-    found = [stream.next() for _ in range(3)]
-    assert [(each["kinds"], each["connectors"]) for each in found] == [
+    events = [stream.next() for _ in range(3)]
+    assert [(each["kinds"], each["connectors"]) for each in events] == [
         (["cluster"], []),
         (["events", "logs"], ["a", "b"]),
         (["numbers"], None),
     ]
-    assert [each["seq"] for each in found] == [1, 1, 1]
-    assert [each["id"] for each in found] == [None, None, f"{streams.boot}-1"]
+    assert [each["seq"] for each in events] == [1, 1, 1]
+    assert [each["id"] for each in events] == [None, None, f"{streams.boot}-1"]
     stream.close()
 
 
@@ -159,8 +159,8 @@ def test_a_client_that_comes_back_gets_what_it_missed(api: Api, server: HttpServ
 )
 def test_an_unknown_last_event_is_a_reset(api: Api, server: HttpServer, last_id: str) -> None:
     sent = last_id.format(boot=api.apps.streams.boot)
-    found = Stream(server, "?wait_ms=0", Last_Event_ID=sent).rest()
-    assert [(each["event"], each["seq"]) for each in found] == [("hello", 0), ("reset", 0)]
+    events = Stream(server, "?wait_ms=0", Last_Event_ID=sent).rest()
+    assert [(each["event"], each["seq"]) for each in events] == [("hello", 0), ("reset", 0)]
 
 
 def test_a_quiet_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,11 +226,11 @@ def test_open_streams_do_not_delay_a_graceful_stop() -> None:
 
 
 def test_an_unresponsive_client_does_not_delay_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    api, taken = Api(SETTINGS), [0]
+    api, counter = Api(SETTINGS), [0]
     streams, take = api.apps.streams, Broadcaster.take
 
     def taking(streams: Broadcaster, reader: Reader) -> Changes | None:
-        taken.append(streams.seq)
+        counter.append(streams.seq)
         return take(streams, reader)
 
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.0)
@@ -243,7 +243,7 @@ def test_an_unresponsive_client_does_not_delay_the_stop(monkeypatch: pytest.Monk
         def full() -> bool:
             """Whether the buffers between the worker and the client are full, so that the stream is stuck."""
             streams.note_all("logs", names)
-            return streams.seq > taken[-1] + 5
+            return streams.seq > counter[-1] + 5
 
         wait_until(full, pause_s=0.001)
         began = time.monotonic()

@@ -209,12 +209,12 @@ def test_an_answer_is_cached_until_the_next_snapshot(api: Api) -> None:
 
 def test_a_cached_answer_equals_the_rendered_one(api: Api) -> None:
     api.herder.put("a", CONFIG)
-    rendered, kept = (api.client.get("/connectors/a/status") for _ in range(2))
-    assert sorted(rendered.headers.items()) == sorted(kept.headers.items())
+    rendered, cached = (api.client.get("/connectors/a/status") for _ in range(2))
+    assert sorted(rendered.headers.items()) == sorted(cached.headers.items())
     assert rendered.headers["Server"].startswith("kraal/")
     assert api.client.get("/connectors/a/status", headers={"Accept": "text/html"}).status_code == 406
     assert api.client.get("/connectors/a/status", headers={"Content-Type": "text/html"}).status_code == 415
-    assert api.client.head("/connectors/a/status").headers["Content-Length"] == str(len(kept.content))
+    assert api.client.head("/connectors/a/status").headers["Content-Length"] == str(len(cached.content))
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,13 @@ def test_large_letters_are_cut_and_the_answer_is_bounded(sink: Api) -> None:
     sink.kafka.letters["dead"] = [replace(huge, offset=number) for number in range(100)]
     answer = sink.client.get(f"{PATH}?limit=100")
     assert len(answer.content) < 1.1 * 1024 * 1024
-    shown = answer.json()["shown"]
-    assert len(shown) < 100
-    assert shown[0]["offset"] == 99
-    assert (len(shown[0]["value"]), shown[0]["truncated"]) == (4_096, {"key": 5_000, "value": 1_000_000})
+    shown_letters = answer.json()["shown"]
+    assert len(shown_letters) < 100
+    assert shown_letters[0]["offset"] == 99
+    assert (len(shown_letters[0]["value"]), shown_letters[0]["truncated"]) == (
+        4_096,
+        {"key": 5_000, "value": 1_000_000},
+    )
 
 
 def test_too_much_to_read_is_a_clear_refusal(sink: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +107,8 @@ def test_too_much_to_read_is_a_clear_refusal(sink: Api, monkeypatch: pytest.Monk
 def test_secrets_in_errors_are_hidden(sink: Api) -> None:
     secrets.add("hunter2-hunter2")
     sink.kafka.letters["dead"] = [letter(0, {"exception.message": "at hunter2-hunter2"})]
-    (shown,) = ask(sink, "GET", PATH)[1]["shown"]
-    assert shown["error"]["message"] == "at [hidden]"
+    (shown_letters,) = ask(sink, "GET", PATH)[1]["shown"]
+    assert shown_letters["error"]["message"] == "at [hidden]"
 
 
 def test_a_replay_resumes_after_the_previous_one(sink: Api) -> None:
@@ -151,8 +154,8 @@ def test_letters_of_a_dry_run_are_replayed_once_however_often_the_request_is_sen
 
 def test_not_all_targets_are_listed(sink: Api) -> None:
     sink.kafka.letters["dead"] = [letter(number) for number in range(150)]
-    found = replay(sink)[1]
-    assert (found["written"], len(found["targets"])) == ({"orders": 150}, 100)
+    answer_body = replay(sink)[1]
+    assert (answer_body["written"], len(answer_body["targets"])) == ({"orders": 150}, 100)
 
 
 def test_letters_that_cannot_be_replayed_are_a_conflict(sink: Api) -> None:

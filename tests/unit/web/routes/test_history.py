@@ -36,7 +36,7 @@ SETTINGS = Settings(advertised_url="http://worker:8083/")
 DOCUMENT = document(SETTINGS)
 
 
-def told(api: Api, target: str, path: str) -> dict[str, Any]:
+def get_valid(api: Api, target: str, path: str) -> dict[str, Any]:
     """Return an answer after comparing it with the API's description."""
     code, text = api.request("GET", target)
     assert code == 200, text
@@ -47,16 +47,16 @@ def told(api: Api, target: str, path: str) -> dict[str, Any]:
 
 
 def history(api: Api, query: str = "", name: str = "c") -> dict[str, Any]:
-    return told(api, f"/connectors/{name}/history{query}", "/connectors/{connector}/history")
+    return get_valid(api, f"/connectors/{name}/history{query}", "/connectors/{connector}/history")
 
 
 def configs(api: Api) -> dict[str, Any]:
-    return told(api, "/connectors/c/configs", "/connectors/{connector}/configs")
+    return get_valid(api, "/connectors/c/configs", "/connectors/{connector}/configs")
 
 
 def events(api: Api, query: str = "") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = told(api, f"/events{query}", "/events")["events"]
-    return found
+    event_list: list[dict[str, Any]] = get_valid(api, f"/events{query}", "/events")["events"]
+    return event_list
 
 
 def add(
@@ -187,7 +187,7 @@ class TestEvents:
         assert [each["seq"] for each in events(api, "?limit=2")] == [4, 5]
         assert [each["text"] for each in events(api, "?after=1&limit=2")] == ["event 1", "event 2"]
         assert events(api, "?after=5") == []
-        boots = {told(api, "/events", "/events")["boot"] for _ in range(2)}
+        boots = {get_valid(api, "/events", "/events")["boot"] for _ in range(2)}
         assert boots == {api.journal.boot}
 
     def test_the_answer_is_bounded(self, api: Api) -> None:

@@ -35,10 +35,10 @@ INVALID = "Internal request contained invalid signature."
 @pytest.fixture
 def api() -> Api:
     """Return the API of a group's leader, which knows the session key."""
-    found = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
-    known(found, KEY)
-    found.herder.publish(protocol=GroupProtocol.SESSIONED)
-    return found
+    created = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
+    known(created, KEY)
+    created.herder.publish(protocol=GroupProtocol.SESSIONED)
+    return created
 
 
 def known(api: Api, key: bytes | None) -> None:

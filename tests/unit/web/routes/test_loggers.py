@@ -127,11 +127,11 @@ def test_a_slash_at_the_end_makes_no_difference(api: Api) -> None:
 
 def test_a_name_has_an_end(api: Api) -> None:
     """Python would keep each of its parts."""
-    known = api.request("GET", PATH)
+    listed = api.request("GET", PATH)
     text = "The logger's name has 1001 characters; the maximum is 1000."
     for query in ("", "?scope=cluster"):
-        status, said = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
-        assert (status, json.loads(said)["message"]) == (400, text)
-    assert api.request("GET", PATH) == known
+        status, error_body = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
+        assert (status, json.loads(error_body)["message"]) == (400, text)
+    assert api.request("GET", PATH) == listed
     assert api.herder.requests == []
     assert api.request("PUT", f"{PATH}/{'a' * 1000}", DEBUG)[0] == 200

@@ -131,20 +131,22 @@ class TestOfOneWorker:
 
 def in_group(one: Worker, tasks: dict[int, str]) -> None:
     """Have tasks of the connector run on these workers, and the connector itself on this one."""
-    own = WorkerId(urlsplit(one.url).netloc)
-    made = {number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()}
-    one.api.herder.publish(worker_id=own)
-    connector = replace(status(State.RUNNING), worker_id=own)
-    one.api.herder.put("c", {}, statuses=ConnectorStatuses(connector=connector, tasks=made))
+    worker_id = WorkerId(urlsplit(one.url).netloc)
+    statuses_by_task = {
+        number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()
+    }
+    one.api.herder.publish(worker_id=worker_id)
+    connector = replace(status(State.RUNNING), worker_id=worker_id)
+    one.api.herder.put("c", {}, statuses=ConnectorStatuses(connector=connector, tasks=statuses_by_task))
 
 
 def test_lines_of_another_worker_are_cut_like_own_ones() -> None:
     line = {"id": 1, "ms": 1, "worker_id": "b:1", "level": "INFO", "logger": "x" * 9_000, "task": None}
     response = _parse_answer({"lines": [{**line, "message": "y" * 2_000_000, "more": 1}], "dropped": 0})
     assert response is not None
-    [shown] = response.lines
-    assert len(shown["message"]) <= LINE_BYTES
-    assert list(shown) == list(shapes.LINE_FIELDS)
+    [line_ids] = response.lines
+    assert len(line_ids["message"]) <= LINE_BYTES
+    assert list(line_ids) == list(shapes.LINE_FIELDS)
     assert matches(SCHEMA, {**merged({WorkerId("b:1"): response}, LogQuery()), "silent": []}, DOCUMENT)
 
 
@@ -228,10 +230,10 @@ def test_a_merged_answer_is_bounded_and_has_the_latest_or_the_first(sizes: list[
     page = merged(
         {WorkerId("a:1"): WorkerLines(lines)}, LogQuery(limit=1_000, after=None if latest else Positions())
     )
-    shown = [each["id"] for each in page["lines"]]
+    line_ids = [each["id"] for each in page["lines"]]
     assert sum(len(each["message"]) for each in page["lines"]) <= MAX_BYTES
     expected = list(range(len(sizes)))
-    assert shown == (expected[len(sizes) - len(shown) :] if latest else expected[: len(shown)])
-    if len(shown) < len(sizes):
-        omitted = sizes[len(sizes) - len(shown) - 1] if latest else sizes[len(shown)]
-        assert sum(sizes[at] for at in shown) + omitted + 300 * (len(shown) + 1) > MAX_BYTES
+    assert line_ids == (expected[len(sizes) - len(line_ids) :] if latest else expected[: len(line_ids)])
+    if len(line_ids) < len(sizes):
+        omitted = sizes[len(sizes) - len(line_ids) - 1] if latest else sizes[len(line_ids)]
+        assert sum(sizes[at] for at in line_ids) + omitted + 300 * (len(line_ids) + 1) > MAX_BYTES

@@ -27,30 +27,30 @@ def test_get_shows_partitions_and_offsets_in_the_order_of_the_contract(api: Api)
         ({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5}),
         ({"file": "é"}, {"position": 1.5, "whole": None}),
     ]
-    shown = (
+    expected = (
         '{"offsets":[{"partition":{"kafka_topic":"t","kafka_partition":0},"offset":{"kafka_offset":5}},'
         '{"partition":{"file":"é"},"offset":{"position":1.5,"whole":null}}]}'
     )
-    assert api.request("GET", PATH) == (200, shown)
+    assert api.request("GET", PATH) == (200, expected)
     assert api.herder.requests == [ShowOffsets(name=X)]
 
 
 def test_lag_stands_beside_the_offsets_of_a_sink(api: Api) -> None:
     api.herder.offsets = [({"kafka_topic": "t", "kafka_partition": n}, {"kafka_offset": 5}) for n in (0, 1)]
     api.herder.lags = [7, None]
-    shown = (
+    expected = (
         '{"offsets":[{"partition":{"kafka_topic":"t","kafka_partition":0},"offset":{"kafka_offset":5},"lag":7},'
         '{"partition":{"kafka_topic":"t","kafka_partition":1},"offset":{"kafka_offset":5},"lag":null}]}'
     )
-    assert api.request("GET", f"{PATH}?expand=age&expand=lag") == (200, shown)
+    assert api.request("GET", f"{PATH}?expand=age&expand=lag") == (200, expected)
     assert api.herder.requests == [ShowLags(name=X)]
 
 
 def test_a_source_has_no_lag(api: Api) -> None:
     api.herder.offsets = [({"file": "f"}, {"position": 1})]
-    shown = '{"offsets":[{"partition":{"file":"f"},"offset":{"position":1}}]}'
-    assert api.request("GET", f"{PATH}?expand=lag") == (200, shown)
-    assert api.request("GET", f"{PATH}?expand=age") == (200, shown)
+    expected = '{"offsets":[{"partition":{"file":"f"},"offset":{"position":1}}]}'
+    assert api.request("GET", f"{PATH}?expand=lag") == (200, expected)
+    assert api.request("GET", f"{PATH}?expand=age") == (200, expected)
 
 
 def test_200_offsets_possibly_empty(api: Api) -> None:

@@ -110,12 +110,12 @@ def test_java_tasks_have_the_metrics_of_their_jvm(api: Api) -> None:
             "offset-commit-avg-time-ms": float("nan"), "total-records-skipped": 1.0,
         }
     }  # fmt: skip
-    unknown, known = of_status(api)["tasks"]
+    unknown, reported = of_status(api)["tasks"]
     numbers = ("records_per_second", "records_total", "read_total", "poll_ms", "write_ms", "commit_ms")
     assert [unknown[name] for name in numbers] == [None] * 6
     assert unknown["errors"] == dict.fromkeys(("failed", "skipped", "logged", "dead_lettered"))
-    assert [known[name] for name in numbers] == [2.35, 90, 91, 3.5, None, None]
-    assert known["errors"]["skipped"] == 1
+    assert [reported[name] for name in numbers] == [2.35, 90, 91, 3.5, None, None]
+    assert reported["errors"]["skipped"] == 1
     assert api.java.requests == 1
 
 
@@ -249,13 +249,13 @@ def test_all_workers_of_a_connector_are_queried(
     for meter in in_group({0: follower, 1: leader}, {2: java, 3: "no worker/at:1"}):
         meter.batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
-    for told in (
+    for response in (
         ask(follower, f"{STATUS}?expand=progress")["progress"],
         ask(follower, f"{LIST}?expand=progress")["c"]["progress"],
     ):
-        assert [(each["id"], each["worker_id"]) for each in told["tasks"]] == [(0, ours), (1, theirs)]
-        assert told["recent_records_per_second"][-1] == 4, "both tasks together"
-        assert told["silent"] == sorted([java, "no worker/at:1"])
+        assert [(each["id"], each["worker_id"]) for each in response["tasks"]] == [(0, ours), (1, theirs)]
+        assert response["recent_records_per_second"][-1] == 4, "both tasks together"
+        assert response["silent"] == sorted([java, "no worker/at:1"])
     assert [seen.target for seen in stub.seen] == [
         "/connectors/c/status?forward=false&expand=progress",
         "/connectors?forward=false&expand=progress",
@@ -265,10 +265,10 @@ def test_all_workers_of_a_connector_are_queried(
 def test_a_forwarded_request_returns_local_tasks_only(follower: Worker, leader: Worker) -> None:
     in_group({0: follower, 1: leader})
     leader.api.herder.put("d", {})
-    own = ask(leader, f"{LIST}?forward=false&expand=progress")
-    assert own["d"] == {}, "it runs elsewhere"
-    assert [each["id"] for each in own["c"]["progress"]["tasks"]] == [1]
-    assert own["c"]["progress"]["silent"] == []
+    local = ask(leader, f"{LIST}?forward=false&expand=progress")
+    assert local["d"] == {}, "it runs elsewhere"
+    assert [each["id"] for each in local["c"]["progress"]["tasks"]] == [1]
+    assert local["c"]["progress"]["silent"] == []
     assert ask(leader, f"{LIST}?expand=progress")["d"]["progress"]["tasks"] == []
 
 
@@ -288,10 +288,13 @@ def test_series_are_merged_and_keep_what_a_task_did_elsewhere(
     moved.batch(records=15, duration_s=0, poll_s=0)
     sample(follower, leader)
     now_ms = follower.api.clock.wall_ms()
-    told = ask(follower, f"{SERIES}?since_ms={now_ms - 10_000}")
-    assert [(task["id"], task["records_per_second"]) for task in told["tasks"]] == [(0, [1, 3]), (1, [2, 0])]
-    assert (told["start_ms"], told["worker_ids"]) == (now_ms - 10_000, sorted([ours, theirs]))
-    assert told["silent"] == [urlsplit(url).netloc]
+    response = ask(follower, f"{SERIES}?since_ms={now_ms - 10_000}")
+    assert [(task["id"], task["records_per_second"]) for task in response["tasks"]] == [
+        (0, [1, 3]),
+        (1, [2, 0]),
+    ]
+    assert (response["start_ms"], response["worker_ids"]) == (now_ms - 10_000, sorted([ours, theirs]))
+    assert response["silent"] == [urlsplit(url).netloc]
     assert [seen.target for seen in stub.seen] == [f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"]
 
 
@@ -359,8 +362,8 @@ def test_malformed_parts_of_a_series_are_skipped(
     stub.status, stub.body = 200, _SERIES % task
     in_group({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
-    told = ask(follower, SERIES)
-    assert ([each["id"] for each in told["tasks"]], told["silent"]) == ([0], [])
+    response = ask(follower, SERIES)
+    assert ([each["id"] for each in response["tasks"]], response["silent"]) == ([0], [])
 
 
 def test_samples_of_a_skewed_clock_are_skipped(follower: Worker, peer: tuple[str, Stranger]) -> None:
@@ -370,9 +373,9 @@ def test_samples_of_a_skewed_clock_are_skipped(follower: Worker, peer: tuple[str
     stub.status, stub.body = 200, (_SERIES % task).replace(b"1700000000000", b"999999999995000")
     in_group({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
-    told = ask(follower, SERIES)
-    assert len(told["tasks"][0]["poll_ms"]) == len(told["tasks"][1]["poll_ms"]) <= 120
-    assert set(told["tasks"][1]["records_per_second"]) == {None}
+    response = ask(follower, SERIES)
+    assert len(response["tasks"][0]["poll_ms"]) == len(response["tasks"][1]["poll_ms"]) <= 120
+    assert set(response["tasks"][1]["records_per_second"]) == {None}
 
 
 def test_an_answer_that_is_too_large_is_not_read(

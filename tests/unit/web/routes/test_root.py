@@ -223,9 +223,9 @@ async def test_a_server_without_raw_paths_is_served_too(api: Api) -> None:
 
 def test_a_starting_worker_does_not_list_connectors(api: Api) -> None:
     api.herder.put("c", {})
-    known = api.published.latest
-    api.published.publish(Snapshot(worker_id=known.worker_id))
-    api.herder.on_await = lambda: api.published.publish(known)
+    latest = api.published.latest
+    api.published.publish(Snapshot(worker_id=latest.worker_id))
+    api.herder.on_await = lambda: api.published.publish(latest)
     assert api.request("GET", "/")[0] == 200
     assert api.herder.requests == []
     assert api.request("GET", "/connectors") == (200, '["c"]')

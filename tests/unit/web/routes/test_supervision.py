@@ -37,7 +37,7 @@ def running(api: Api, **config: str) -> Work:
     return api.metrics.follow(T0)
 
 
-def told(api: Api) -> dict[str, Any]:
+def answer(api: Api) -> dict[str, Any]:
     code, text = api.request("GET", EXPANDED)
     assert code == 200
     body = json.loads(text)
@@ -52,7 +52,7 @@ def test_without_it_the_answer_is_connects(api: Api, query: str) -> None:
     running(api)
     plain = api.request("GET", "/connectors/c/status")
     assert "supervision" not in plain[1]
-    told(api)
+    answer(api)
     assert api.request("GET", f"/connectors/c/status{query}") == plain
 
 
@@ -66,7 +66,7 @@ def test_the_status_comes_first_and_is_the_same(api: Api) -> None:
 
 def test_the_policy_is_the_connectors_where_it_has_one(api: Api) -> None:
     running(api, **{"errors.auto.restart.window.ms": "500", "errors.auto.restart.backoff.ms": "nonsense"})
-    assert told(api)["policy"] == {"restart": "task", "max": 5, "window_ms": 500, "backoff_ms": 1000}
+    assert answer(api)["policy"] == {"restart": "task", "max": 5, "window_ms": 500, "backoff_ms": 1000}
 
 
 def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None:
@@ -77,7 +77,7 @@ def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None
         restarted_ms=1_700_000_050_000, due_s=101.0, due_ms=1_700_000_101_000,
     )  # fmt: skip
     api.herder.publish(watched={T0: watched, T1: watched})
-    body = told(api)
+    body = answer(api)
     assert body["silent"] == []
     assert body["connector"]["supervised"] is False, "only tasks are"
     [task] = body["tasks"]
@@ -95,7 +95,7 @@ def test_abandoned_restarts_report_the_reason(api: Api) -> None:
     api.herder.publish(
         watched={T0: Watched(life=Incarnation(1), config_version=1, given_up=GivenUp.TOO_OFTEN)}
     )
-    [task] = told(api)["tasks"]
+    [task] = answer(api)["tasks"]
     assert task["given_up"] == "too-often"
     assert task["why"].startswith(
         "It was restarted 5 times within 3600 s, and errors.auto.restart.max allows no more"
@@ -106,11 +106,11 @@ def test_a_step_that_takes_too_long_is_stalled_and_the_worker_healthy(api: Api) 
     work = running(api)
     work(busy=True, step="batch")
     api.clock.advance_to(60.0)
-    assert not told(api)["tasks"][0]["stalled"], "a minute is allowed"
+    assert not answer(api)["tasks"][0]["stalled"], "a minute is allowed"
     assert api.request("GET", "/health") == (200, HEALTHY)
     api.clock.advance_to(61.0)
     work(busy=True, failure="the broker is away")  # it is tried again
-    [task] = told(api)["tasks"]
+    [task] = answer(api)["tasks"]
     cause = "Its batch does not end: the broker is away"
     assert (task["stalled"], task["stall_cause"], task["step_ms"]) == (True, cause, 61_000), (
         "answers are not kept"
@@ -136,17 +136,19 @@ def test_a_step_that_takes_too_long_is_stalled_and_the_worker_healthy(api: Api) 
     state = json.loads(api.request("GET", "/connectors/c/status")[1])["tasks"][0]["state"]
     assert state == "RUNNING", "beside Connect's state, not instead of it"
     work(busy=False)
-    assert not told(api)["tasks"][0]["stalled"]
+    assert not answer(api)["tasks"][0]["stalled"]
     assert api.request("GET", "/health") == (200, HEALTHY)
 
 
 def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
     """Have a task of a connector run on a worker, and the others where `tasks` says."""
-    made = {number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()}
-    own = WorkerId(urlsplit(one.url).netloc)
-    connector = replace(status(State.RUNNING), worker_id=own)
-    statuses = ConnectorStatuses(connector=connector, tasks=made)
-    one.api.herder.publish(worker_id=own)
+    statuses_by_task = {
+        number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()
+    }
+    local = WorkerId(urlsplit(one.url).netloc)
+    connector = replace(status(State.RUNNING), worker_id=local)
+    statuses = ConnectorStatuses(connector=connector, tasks=statuses_by_task)
+    one.api.herder.publish(worker_id=local)
     one.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
     for each in tasks:
         one.api.metrics.remove(TaskId(NAME, each))
@@ -162,13 +164,13 @@ def test_the_owner_reports_instances_of_other_workers(
     tasks = {0: ours, 1: theirs, 2: java, 3: "no worker/at:1"}
     in_group(follower, task=0, tasks=tasks)
     in_group(leader, task=1, tasks=tasks)
-    told = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
-    assert [(each["id"], each["worker_id"]) for each in told["tasks"]] == [(0, ours), (1, theirs)]
-    assert sorted(told["silent"]) == sorted([java, "no worker/at:1"])
+    answer = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
+    assert [(each["id"], each["worker_id"]) for each in answer["tasks"]] == [(0, ours), (1, theirs)]
+    assert sorted(answer["silent"]) == sorted([java, "no worker/at:1"])
     [seen] = stub.seen
     assert seen.target == "/connectors/c/status?forward=false&expand=supervision"
-    own = leader.ask("GET", "/connectors/c/status?forward=false&expand=supervision").json()["supervision"]
-    assert ([each["id"] for each in own["tasks"]], own["silent"]) == ([1], [])
+    local = leader.ask("GET", "/connectors/c/status?forward=false&expand=supervision").json()["supervision"]
+    assert ([each["id"] for each in local["tasks"]], local["silent"]) == ([1], [])
 
 
 @pytest.mark.parametrize(
@@ -189,9 +191,9 @@ def test_a_worker_that_answers_oddly_is_silent(
     stub.status, stub.body = code, body
     java, ours = urlsplit(url).netloc, urlsplit(follower.url).netloc
     in_group(follower, task=0, tasks={0: ours, 1: java})
-    told = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
-    assert java in told["silent"]
-    assert [each["id"] for each in told["tasks"]] == [0]
+    answer = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
+    assert java in answer["silent"]
+    assert [each["id"] for each in answer["tasks"]] == [0]
 
 
 def test_an_unknown_connector_is_not_found(api: Api) -> None:

@@ -267,8 +267,8 @@ def test_a_replay_confirms_a_dry_run_and_writes_at_most_its_letters() -> None:
     assert '<input type="hidden" name="limit" value="15">' in page.text
     assert '<input type="hidden" name="from" value="0:17 3:5">' in page.text
     answer = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM)
-    shown = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
-    assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, shown)
+    request_body = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
+    assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, request_body)
     assert "15 records written to clicks (3) and orders (12)" in plain(
         client.get(answer.headers["location"]).text
     )

@@ -155,7 +155,7 @@ def test_an_error_page_has_the_navigation(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "code", "said"),
+    ("path", "code", "message"),
     [
         ("/ui/connectors/none", 404, "No status found for connector none"),
         ("/ui/nothing", 404, "There is no such page."),
@@ -163,10 +163,10 @@ def test_an_error_page_has_the_navigation(api: Api) -> None:
         ("/ui/connectors?part=nothing", 400, "This page has no part nothing."),
     ],
 )
-def test_an_error_is_a_page(orders: Api, path: str, code: int, said: str) -> None:
+def test_an_error_is_a_page(orders: Api, path: str, code: int, message: str) -> None:
     response = orders.client.get(path)
     assert (response.status_code, response.headers["content-type"]) == (code, "text/html; charset=utf-8")
-    assert said in response.text
+    assert message in response.text
 
 
 def test_an_unexpected_error_is_a_page_without_details() -> None:
@@ -369,9 +369,9 @@ def test_a_follower_refers_to_the_leader_for_rebalance_reasons(leader: str, *, h
 
 
 def test_a_missing_page_has_the_navigation() -> None:
-    known = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
-    assert known.status_code == 404
-    assert 'href="/ui/events"' in known.text
+    missing_page = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
+    assert missing_page.status_code == 404
+    assert 'href="/ui/events"' in missing_page.text
     away = TestClient(dashboard(FakeSource(features=Away("gone")))).get("/ui/nothing")
     assert away.status_code == 404
     assert "There is no such page." in away.text

@@ -240,7 +240,7 @@ def test_no_page_shows_a_secret_of_a_config(path: str) -> None:
         "jdbc": f"jdbc:x;password={secret};user=me",
         "headers": f"Authorization: Bearer {secret}",
     }
-    told = {
+    targets = {
         f"/connectors/{NAME}/config": config,
         f"/connectors/{NAME}/tasks": [{"id": {"connector": NAME, "task": 0}, "config": config}],
         "/connectors": {NAME: {"info": {"name": NAME, "config": config, "tasks": [], "type": "sink"}}},
@@ -263,5 +263,5 @@ def test_no_page_shows_a_secret_of_a_config(path: str) -> None:
         },
         "/connector-plugins/org.acme.Sink/config": [],
     }
-    answer = browser(CannedSource(answers() | told)).get(f"{path}?action=pause&name={NAME}&limit=1")
+    answer = browser(CannedSource(answers() | targets)).get(f"{path}?action=pause&name={NAME}&limit=1")
     assert secret not in answer.text

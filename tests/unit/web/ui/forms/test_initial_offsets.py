@@ -26,9 +26,9 @@ def browser() -> Browser:
 def filled(page: Shown, *rows: tuple[str, str]) -> list[tuple[str, str]]:
     """Return the fields of a create form with a good config and these rows of offsets."""
     fields = page.form(action="/ui/create").filled(name="new", topic="t")
-    kept = [(name, value) for name, value in fields if not name.startswith("at.")]
+    remaining = [(name, value) for name, value in fields if not name.startswith("at.")]
     typed = [(("at.partition", partition), ("at.offset", offset)) for partition, offset in rows]
-    return [*kept, *(field for row in typed for field in row)]
+    return [*remaining, *(field for row in typed for field in row)]
 
 
 def body(**more: Any) -> str:
@@ -58,7 +58,7 @@ def test_a_form_without_offsets_sends_none(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "row", "field", "said"),
+    ("path", "row", "field", "message"),
     [
         (
             CREATE,
@@ -74,12 +74,12 @@ def test_a_form_without_offsets_sends_none(browser: Browser) -> None:
     ],
 )
 def test_an_error_is_at_its_field_without_a_request(
-    browser: Browser, path: str, row: tuple[str, str], field: str, said: str
+    browser: Browser, path: str, row: tuple[str, str], field: str, message: str
 ) -> None:
     page = browser.post(path, *filled(browser.get(path), row), ("do", "save"))
     assert page.status == 422
     wrong = page.text.partition(f'id="{field}-wrong">')[2].partition("</p>")[0]
-    assert said in Shown(200, wrong).plain
+    assert message in Shown(200, wrong).plain
     assert f'aria-invalid="true" aria-describedby="{field}-wrong"' in page.text
     assert page.text.count('aria-invalid="true"') == 1
     assert "1 problem" in page.plain
@@ -134,7 +134,7 @@ def test_a_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"initial_offsets": {}}, "initial_offsets must be a list of objects with partition and offset."),
         ({"initial_offsets": [{"lag": 1}]}, "initial_offsets must be a list of objects"),
@@ -142,10 +142,10 @@ def test_a_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
     ],
 )
 def test_an_invalid_pasted_request_is_an_error_and_stays(
-    browser: Browser, more: dict[str, Any], said: str
+    browser: Browser, more: dict[str, Any], message: str
 ) -> None:
     page = browser.post("/ui/create", ("json", body(**more)))
-    assert said in page.plain
+    assert message in page.plain
     assert ("json", body(**more)) in page.form(action="/ui/create").fields
 
 

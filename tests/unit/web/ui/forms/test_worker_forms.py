@@ -46,9 +46,9 @@ class Own(Browser):
 
 @pytest.fixture
 def api() -> Api:
-    found = Validating(Settings(advertised_url="http://worker:8083/"), registry=registry())
-    found.herder.put("orders", CONFIG, tasks=1)
-    return found
+    validating_api = Validating(Settings(advertised_url="http://worker:8083/"), registry=registry())
+    validating_api.herder.put("orders", CONFIG, tasks=1)
+    return validating_api
 
 
 @pytest.fixture
@@ -100,9 +100,9 @@ def test_a_connector_is_created(api: Api, browser: Browser) -> None:
 
 def test_a_connector_is_created_with_initial_offsets(api: Api, browser: Browser) -> None:
     fields = build_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).filled(name="new", topic="t")
-    kept = [(name, value) for name, value in fields if not name.startswith("at.")]
+    remaining = [(name, value) for name, value in fields if not name.startswith("at.")]
     typed = [("at.partition", '{"filename": "/data/x"}'), ("at.offset", '{"position": 7}'), ("do", "save")]
-    done = browser.post(f"/ui/create/{SOURCE_CLASS}", *kept, *typed)
+    done = browser.post(f"/ui/create/{SOURCE_CLASS}", *remaining, *typed)
     assert "new: created, to be RUNNING (answered 201) altered" in done.plain
     (sent,) = [each for each in api.herder.requests if isinstance(each, CreateConnector)]
     assert sent.initial_offsets == [({"filename": "/data/x"}, {"position": 7})]
