@@ -2,7 +2,7 @@
 
 Requests are independent: no cookies, redirects, proxies or state of earlier callers. Only connections are kept, and
 closed before a worker's server closes them as idle, so that none ends during a request. The result is an answer to
-pass on, the other worker's error, or an error that says why there is neither.
+pass on, the other worker's error, or an error with the reason.
 Source: RestClient (Kafka 4.3.0).
 """
 
@@ -65,7 +65,7 @@ class PeerAnswer:
     """JSON, or empty."""
     location: str | None = None
     value: object = None
-    """What the JSON of the body is."""
+    """The parsed JSON body."""
 
 
 class Peers:
@@ -237,7 +237,7 @@ def _request(
 
 @contextmanager
 def _failures(url: str, silent: str) -> Iterator[None]:
-    """Turn the errors of a request into PeerFailed; `silent` says what the worker did not do in time."""
+    """Turn the errors of a request into PeerFailed; `silent` is the message for a timeout."""
     # Imported late: a worker that sends no requests need not wait for it at start.
     import httpx2  # noqa: PLC0415 - see above
 

@@ -1,25 +1,53 @@
 """Outermost middleware: authentication, cached answers, the undecoded path, the `Server` header.
 
-It also answers unexpected exceptions.
+It also answers unexpected exceptions. Basic authentication, enabled through `rest.extension.classes`, is checked before
+anything else. As in Java, only requests between workers need no password: they are signed, and `web.routes.internal`
+verifies them. Source: JaasBasicAuthFilter (Kafka 4.3.0).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect
 
-from web.errors import on_unexpected
-from web.middleware.basic_auth import may_pass, refusal
+from web.errors import error_answer, on_unexpected
 from web.middleware.response_cache import cache_key
 from web.requests.paths import use_raw_path
 from web.requests.signed_reads import is_signed_read
 from web.settings import Services
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from kraal.config.worker.basic_auth import BasicAuth
+
+
+_INTERNAL = {
+    "POST": re.compile(rb"/connectors/[^/]+/tasks/?"),
+    "PUT": re.compile(rb"/connectors/[^/]+/fence/?"),
+}
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
+
+
+def may_pass(auth: BasicAuth, scope: Scope) -> bool:
+    """Whether the request is internal or carries a user's password."""
+    internal = _INTERNAL.get(scope["method"])
+    if internal is not None and internal.fullmatch(scope["raw_path"]):
+        return True
+    credentials = [value for name, value in scope["headers"] if name == b"authorization"]
+    return len(credentials) == 1 and auth.admits(credentials[0].decode("latin-1"))
+
+
+def refusal() -> Response:
+    """Return the answer to unauthorized requests."""
+    return error_answer(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.", dict(_CHALLENGE))
+
 
 _PLAIN_ACCEPTS = {b"*/*", b"application/json"}
 

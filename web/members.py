@@ -31,7 +31,7 @@ class Members:
     """The members of each generation of the group, looked up once. Thread: the event loop's only."""
 
     def __init__(self, look_up: LookUp | None = None) -> None:
-        """Defer the first look-up. Without `look_up`, only the leader knows the members."""
+        """Defer the first look-up. Without `look_up`, only the leader has the members."""
         self._look_up = look_up
         self._generation: object = None
         self._urls: Mapping[WorkerId, str] = {}

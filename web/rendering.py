@@ -62,7 +62,7 @@ def instant(ms: int) -> str:
 
 
 def stage_sentence(stage: Stage) -> str:
-    """Describe what the worker is doing or did last. Source: Stage.summarize."""
+    """Describe the current or latest stage of the worker. Source: Stage.summarize."""
     if stage.completed_ms is None:
         return f"The worker is currently {stage.what}, which began at {instant(stage.began_ms)}."
     return (

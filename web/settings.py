@@ -54,7 +54,7 @@ class Settings:
     signature_algorithm: str = DEFAULT_ALGORITHM
     """`inter.worker.signature.algorithm`."""
     members: LookUp | None = None
-    """Looks up the members of the group; None: only a leader knows them."""
+    """Looks up the members of the group; None: only a leader has them."""
     unsigned_internal: bool = True
     """Whether workers' requests need no signature while their group's protocol has none."""
     basic_auth: BasicAuth | None = None

@@ -64,7 +64,7 @@ class Secrets:
         self._cache: dict[str, frozenset[str]] = {}
 
     def of(self, config: Config) -> frozenset[str]:
-        """Return the keys that the connector class declares as secrets; empty if the worker does not know the class."""
+        """Return the keys that the connector class declares as secrets; empty for a class unknown to the worker."""
         plugin = config.get(CONNECTOR_CLASS)
         if not plugin:
             return frozenset()

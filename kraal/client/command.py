@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 from click.shell_completion import CompletionItem
 from typing_extensions import override
 
+from kraal.client.lazy import Lazy
 from kraal.client.output import print_error
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.client.target import DEFAULT_URL, BadTarget, Target, parse_target
@@ -244,3 +245,18 @@ def select_names(rest: Rest, names: Sequence[str], *, everything: bool) -> list[
     if everything == bool(names):
         raise click.UsageError("Specify connector names or --all.")
     return rest.names() if everything else list(dict.fromkeys(names))
+
+
+class CommandWithSubcommands(ClientCommand):
+    """Command that dispatches to a subcommand if its first argument names one, which is imported only then."""
+
+    subcommands: ClassVar[Mapping[str, Lazy]]
+
+    @override
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        lazy = self.subcommands.get(args[0]) if args else None
+        if lazy is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return lazy.load().make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)

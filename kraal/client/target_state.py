@@ -1,4 +1,4 @@
-"""Commands that set the target state of connectors: each is one PUT request per connector."""
+"""`kraal pause`, `kraal resume`, `kraal stop`: set the target state of connectors, by one PUT request each."""
 
 from __future__ import annotations
 
@@ -43,3 +43,39 @@ def target_state_command(
         end(succeeded=succeeded and is_reached)
 
     return command
+
+
+pause = target_state_command(
+    "pause",
+    state="PAUSED",
+    done="will pause",
+    short_help="Pause connectors.",
+    help_text=(
+        "Pause connectors: their tasks stay allocated but do no work (KIP-52).\n\n"
+        "Connectors stay paused when workers restart."
+    ),
+    example="kraal pause orders-source orders-sink --wait",
+)
+
+
+resume = target_state_command(
+    "resume",
+    state="RUNNING",
+    done="will run",
+    short_help="Resume paused or stopped connectors.",
+    help_text="Resume paused or stopped connectors.",
+    example="kraal resume --all --wait",
+)
+
+
+stop = target_state_command(
+    "stop",
+    state="STOPPED",
+    done="will stop",
+    short_help="Stop connectors and shut down their tasks.",
+    help_text=(
+        "Stop connectors and shut down their tasks (KIP-875).\n\n"
+        "The offsets of stopped connectors can be altered. `kraal resume` starts the connectors again."
+    ),
+    example="kraal stop orders-source --wait && kraal offsets reset orders-source",
+)

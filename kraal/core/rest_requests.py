@@ -1,10 +1,17 @@
-"""What all clients of Connect's REST API do alike: encode path segments, and repeat what was not carried out."""
+"""Paths and retries of REST requests, common to clients and servers.
+
+Servers route undecoded paths, and handlers decode the names in them once: a decoded path would contain the `%2F` in a
+connector's name as a separator, and `%25` as the start of another escape.
+"""
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
+
+from kraal.core.errors import BadRequest
 
 _PAUSE_S: Final = 0.5
 _MAX_DELAY_S: Final = 10.0
@@ -31,3 +38,23 @@ def pause_before_retry(method: str, status: int, text: str, retry_after: str | N
     if retry_after is not None and retry_after.strip().isdecimal():
         return min(max(float(retry_after), 0.1), _MAX_DELAY_S)
     return _PAUSE_S
+
+
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def routed_path(raw_path: bytes) -> str:
+    """Return the path that a route table matches: undecoded, without a trailing slash."""
+    return raw_path.decode("latin-1").removesuffix("/") or "/"
+
+
+def decoded(segment: str) -> str:
+    """Decode one segment of a path. Raises BadRequest."""
+    if _BROKEN_ESCAPE.search(segment):
+        raise BadRequest(
+            f"Path segment {segment} contains a % that is not followed by two hexadecimal digits"
+        )
+    try:
+        return unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise BadRequest(f"Path segment {segment} is not UTF-8 when decoded") from exc

@@ -10,9 +10,8 @@ from kraal.doctor.broker import check_kafka
 from kraal.doctor.clock import check_clock
 from kraal.doctor.finding import Finding
 from kraal.doctor.installed import check_installed
-from kraal.doctor.java import check_java
 from kraal.doctor.listeners import check_listeners
-from kraal.doctor.machine import check_machine
+from kraal.doctor.machine import check_java, check_machine
 from kraal.doctor.plugins import check_plugins
 from kraal.doctor.run import Check
 from kraal.doctor.spark import check_spark

@@ -1,4 +1,4 @@
-"""Checks of the machine: memory, open files, disk."""
+"""Checks of the machine: memory, open files, disk, Java."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pathlib import Path
 
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.doctor.subject import Subject
+from kraal.jars.class_archive import known_archive
+from kraal.jars.errors import JavaMissing
+from kraal.jars.java import find_java
 from kraal.worker.resources import files_allowed
 
 _MEMINFO = Path("/proc/meminfo")
@@ -102,3 +105,19 @@ def disk(directory: Path) -> Finding:
         return ok("machine.disk", f"{free // _MB:,} MB are free in {existing}")
     what = f"Only {free // _MB:,} MB are free in {existing}; a worker should have {MIN_DISK // _MB:,}"
     return Finding("machine.disk", Level.WARNING, what, "Free space, or set kraal.data.dir to another disk.")
+
+
+def check_java() -> Iterator[Finding]:
+    """Check the Java that would run Spark."""
+    try:
+        java = find_java()
+    except JavaMissing as exc:
+        yield Finding("java.version", Level.ERROR, str(exc), exc.hint)
+        return
+    yield ok("java.version", f"{java} can run Spark")
+    archive = known_archive()
+    if archive is None:
+        what = "There is no archive of Spark's classes for this Java, so Spark starts in twice the time"
+        yield Finding("java.prepared", Level.HINT, what, "Run `kraal prepare` once on this machine.")
+    else:
+        yield ok("java.prepared", f"Spark's classes are archived in {archive}")

@@ -91,7 +91,7 @@ class Authors:
     def asking(self, effect: Effect | None, by: str) -> Iterator[Callable[[], None]]:
         """Register an author for as long as its request takes; an `effect` of None registers nothing.
 
-        Call what it yields when another worker has answered: the effect may still have to be read.
+        Call the yielded function when another worker has answered: the effect may not have been read yet.
         """
         if effect is None:
             yield _noop

@@ -9,8 +9,7 @@ from typing import Final
 
 from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
 from kraal.core.secrets import secrets
-from kraal.journal.ring import ENTRY_BYTES, ByteRing, Guard, text_bytes
-from kraal.journal.texts import cut
+from kraal.journal.ring import ENTRY_BYTES, ByteRing, Guard, cut, text_bytes
 
 TEXT_BYTES: Final = 1_000
 """Maximum size of an event's text, in bytes."""

@@ -17,8 +17,7 @@ from typing_extensions import override
 from kraal.core.ids import ConnectorName, Json
 from kraal.core.log_levels import level_name
 from kraal.core.logging import Scrub, about, subject
-from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes
-from kraal.journal.texts import cut
+from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, cut, text_bytes
 
 LINE_BYTES: Final = 4_096
 """Maximum size of a line, its traceback included."""

@@ -198,3 +198,16 @@ class KeyedRings(Generic[K, T]):
             self._empty[key] = dropped
         if len(self._empty) > MAX_EMPTY_KEYS:
             self._empty.popitem(last=False)
+
+
+_MORE: Final = "…"
+
+
+def cut(text: str, limit: int) -> str:
+    """Return a text of at most `limit` bytes of UTF-8, which ends with `…` if something was cut off."""
+    if len(text) * 4 <= limit:
+        return text
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - len(_MORE.encode())].decode("utf-8", "ignore") + _MORE

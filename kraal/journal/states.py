@@ -14,8 +14,7 @@ from typing import Final
 from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
 from kraal.core.secrets import secrets
 from kraal.journal.causes import FRESH_MS, REMOVED, STORED, Cause, Explained, explain, is_settled
-from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes
-from kraal.journal.texts import cut
+from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, cut, text_bytes
 from kraal.protocol.status_records import Status
 
 TRACE_LINES: Final = 11

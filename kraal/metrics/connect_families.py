@@ -83,7 +83,7 @@ def families(
     """Yield all families one by one, so that a long scrape can be divided; some are empty.
 
     `class_of` returns the full name of a connector's class for the name in its config; `stall_s`: see the registry.
-    `java`: what the plugins' JVM measures of the tasks that it runs; None while no report has arrived.
+    `java`: measurements of the plugins' JVM for its tasks; None while no report has arrived.
     """
     connectors = sorted(name for name in current.living if not isinstance(name, TaskId))
     tasks = [task for task in current.living if isinstance(task, TaskId)]

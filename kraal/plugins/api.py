@@ -49,14 +49,12 @@ from kraal.config.key import (
 )
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.core.offsets import Offset, Primitive, SourcePartition, TopicPartition
-from kraal.plugins.model.cluster_needs import ClusterNeeds
 from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
-from kraal.plugins.model.context import ConnectorContext, TaskContext, WorkerView
+from kraal.plugins.model.context import ClusterNeeds, ConnectorContext, TaskContext, WorkerView
 from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
-from kraal.plugins.model.offset_tracking import OffsetPair, OffsetTracking
 from kraal.plugins.model.records import DataException, Header, Record, Struct
 from kraal.plugins.model.schema import Schema
-from kraal.plugins.model.stream import SourceStream, Streams
+from kraal.plugins.model.stream import OffsetPair, OffsetTracking, SourceStream, Streams
 from kraal.plugins.model.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:

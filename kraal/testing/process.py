@@ -203,7 +203,7 @@ class WorkerProcess:
         return None
 
     def log_text(self) -> str:
-        """Return what the process has printed since its last start."""
+        """Return the output of the process since its last start."""
         if not self.log.exists():
             return ""
         return self.log.read_bytes()[self._log_start :].decode(errors="replace")

@@ -8,10 +8,11 @@ actor died too often, 5 the shutdown hung.
 from __future__ import annotations
 
 import logging
+import ssl
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -26,7 +27,9 @@ from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import Address, ask
 from actors.runtime.system import ThreadSystem
 from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.connector.converters import DEFAULTS
 from kraal.config.worker.config import WorkerConfig
+from kraal.config.worker.keys import allowed_origins
 from kraal.config.worker.response_headers import sets_date
 from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
 from kraal.core.errors import KraalError
@@ -49,12 +52,12 @@ from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import letters_kafka
 from kraal.worker.resources import freeze_live_objects, open_as_many_as_allowed, reduce_garbage_collections
-from kraal.worker.rest_settings import rest_settings
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
 from kraal.worker.watchdog import Watchdog
 from web.app import create_apps
-from web.middleware.admission import Admission
+from web.middleware.admission import Admission, Limits
+from web.middleware.cors import CorsRules
 from web.server import HttpServer, Listener, Site
 from web.settings import Settings
 
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
     from kraal.metrics.tracing import Traces
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
     from web.streams import Broadcaster
+
 
 log = logging.getLogger(__name__)
 
@@ -377,3 +381,21 @@ class Process(ABC, Generic[C]):
 
 def _listener(configured: ConfiguredListener, *, admin: bool = False) -> Listener:
     return Listener(configured.host, configured.port, https=configured.scheme == "https", admin=admin)
+
+
+def rest_settings(config: WorkerConfig, peer_tls: Callable[[], ssl.SSLContext]) -> Settings:
+    """Return the settings that all modes share; `peer_tls` makes the TLS context for requests to other workers."""
+    return Settings(
+        advertised_url=config.advertised_url,
+        basic_auth=config.basic_auth,
+        admin_apart=config.admin_listeners is not None,
+        ui=config.ui,
+        ui_read_only=config.ui_read_only,
+        cors=CorsRules.of(allowed_origins(config.cors_origin), config.cors_methods),
+        response_headers=config.response_headers,
+        peer_tls=peer_tls,
+        converters={role: config.raw[role] for role in DEFAULTS if role in config.raw},
+        topic_tracking=config.topic_tracking,
+        topic_reset=config.topic_tracking_reset,
+        limits=Limits(waiting=config.waiting_max, body_bytes=config.bodies_max_bytes),
+    )

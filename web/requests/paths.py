@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.core.raw_paths import decoded, routed_path
+from kraal.core.rest_requests import decoded, routed_path
 from web.errors import library_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.messages.herder import SetLoggerLevel
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.log_levels import LoggerLevel, parse_level
-from kraal.core.raw_paths import decoded
+from kraal.core.rest_requests import decoded
 from web.openapi.operation import Operation, Query, Schema
 from web.openapi.schemas import SENT_CONFIG
 from web.openapi.shapes import TEXT, list_of, map_of, object_of

@@ -17,7 +17,7 @@ from kraal.core.errors import BadRequest, NotFound
 from kraal.core.ids import ConnectorName, Json, WorkerId
 from kraal.core.log_levels import LEVELS, parse_level
 from kraal.journal.log_lines import LINE_BYTES, LOGGER_BYTES
-from kraal.journal.texts import cut
+from kraal.journal.ring import cut
 from web.openapi import history as shapes
 from web.openapi.operation import Operation, Query
 from web.rendering import json_answer

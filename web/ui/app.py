@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Route
 
 from kraal.core.errors import KraalError
-from kraal.core.raw_paths import routed_path
+from kraal.core.rest_requests import routed_path
 from web.ui.mount import DashboardMount
 from web.ui.options import PREFIX, DashboardOptions
 from web.ui.pages import PAGES

@@ -19,13 +19,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from kraal.core.errors import BadRequest, KraalError
-from kraal.core.raw_paths import decoded
+from kraal.core.rest_requests import decoded
 from web.ui.features import Features
 from web.ui.memory import Memory
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering, etag, name_of_segment, url
 from web.ui.sources.api import Away, Caller, Refused, Source
-from web.ui.sources.recording import Recording
+from web.ui.sources.per_request import Recording
 from web.ui.views.copy_as import Copied, curl, together
 from web.ui.views.copy_as import Request as CopiedRequest
 

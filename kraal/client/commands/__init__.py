@@ -1,4 +1,4 @@
-"""Commands of the client: a module for each, with the command's name, imported when the command is used."""
+"""Commands of the client: imported when the command is used, most from a module of the command's name."""
 
 from __future__ import annotations
 
@@ -27,5 +27,10 @@ _SUMMARIES = {
     "wait": "Wait until connectors reach a state.",
 }
 
-COMMANDS = {name: Lazy(f"{__name__}.{name}", name, summary) for name, summary in _SUMMARIES.items()}
+_TARGET_STATES = frozenset({"pause", "resume", "stop"})
+
+COMMANDS = {
+    name: Lazy("kraal.client.target_state" if name in _TARGET_STATES else f"{__name__}.{name}", name, summary)
+    for name, summary in _SUMMARIES.items()
+}
 """Commands by name."""

@@ -28,10 +28,10 @@ _MS = 1000
 @output_option
 @with_rest
 def assignments(rest: Rest, *, style: str) -> None:
-    """Show the workers of the cluster, their static assignments (KIP-987), and what they run.
+    """Show the workers of the cluster, their static assignments (KIP-987), connectors and tasks.
 
     Also shows unassigned connectors and tasks with the reason, and the last ten rebalances with their causes, as far
-    as the leader knows them. Any worker accepts the request and forwards it to the leader.
+    as seen by the leader. Any worker accepts the request and forwards it to the leader.
     """
     try:
         answer: dict[str, Any] = rest.get("admin", "assignments")

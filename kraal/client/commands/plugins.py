@@ -7,11 +7,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from kraal.client.command import complete, output_option, with_rest
+from kraal.client.command import CommandWithSubcommands, complete, output_option, with_rest
 from kraal.client.lazy import Lazy
 from kraal.client.output import emit, emit_table
 from kraal.client.rest import Rest
-from kraal.client.subcommands import CommandWithSubcommands
 
 _LOCK_COMMANDS = {
     "add": Lazy("kraal.cli.plugin_lock", "add", "Add jars, wheels and Java plugins to the plugin lock."),

@@ -87,7 +87,7 @@ def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: b
     """Show the workers of a cluster, and their tasks with records per second, backlogs, times and errors.
 
     On a terminal the screen is updated in place: a letter of the second line changes the order, q or Ctrl-C quits. With
-    --once, with -o json or yaml, and in a file or pipe, the numbers are printed once. Java workers tell states only.
+    --once, with -o json or yaml, and in a file or pipe, the metrics are printed once. Java workers report only states.
     PATTERN may contain * and ?.
     """
 

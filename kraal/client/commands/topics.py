@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from kraal.client.command import (
+    CommandWithSubcommands,
     end,
     for_each,
     names_argument,
@@ -16,7 +17,6 @@ from kraal.client.command import (
 from kraal.client.lazy import Lazy
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
-from kraal.client.subcommands import CommandWithSubcommands
 
 _SUBCOMMANDS = {
     "create": Lazy("kraal.cli.topics", "create", "Create the missing internal topics of a worker."),

@@ -23,7 +23,6 @@ from kraal.config.connector.auto_restart import STALL_TIMEOUT, AutoRestart, work
 from kraal.config.key import ConfigDef
 from kraal.config.values import Resolve, as_strings, trim
 from kraal.config.worker.basic_auth import EXTENSIONS, JAAS_FILE, BasicAuth, read_basic_auth
-from kraal.config.worker.command_line_secrets import launch_warnings
 from kraal.config.worker.keys import (
     ALLOWLIST,
     BODIES_MAX,
@@ -42,7 +41,7 @@ from kraal.config.worker.keys import (
 from kraal.config.worker.listeners import Listener, advertise, parse_listeners
 from kraal.config.worker.response_headers import HeaderRule, parse_header_rules
 from kraal.config.worker.rest_tls import https_errors, https_warnings
-from kraal.config.worker.spark_cluster import cluster_errors
+from kraal.config.worker.spark_cluster import cluster_errors, launch_warnings
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import WorkerId
 

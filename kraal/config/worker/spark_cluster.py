@@ -1,4 +1,4 @@
-"""Checks of a worker's `spark.*` settings that only matter if its Spark master is a cluster."""
+"""Checks of a worker's `spark.*` settings: clusters, and secrets on command lines, which all users can read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.spark_master import SHARED_PATHS, is_local, is_standalone, master_of, shared_paths
+from kraal.core.secrets import secrets
 
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a key
 _MODE: Final = "spark.submit.deployMode"
@@ -30,3 +31,28 @@ def cluster_errors(raw: Mapping[str, str]) -> list[str]:
         if not path.startswith("/")
     ]
     return errors
+
+
+_SHOWN: Final = (
+    "spark.driver.extraClassPath",
+    "spark.driver.extraLibraryPath",
+    "spark.driver.memory",
+    "spark.executor.defaultJavaOptions",
+    "spark.executor.extraClassPath",
+    "spark.executor.extraJavaOptions",
+    "spark.executor.extraLibraryPath",
+)
+"""Settings on JVM command lines; all others are passed in files (kraal/engine/session/gateway.py).
+
+Those of executors apply only if spark.master is a cluster. Source: SparkSubmitCommandBuilder (Spark 4.2.0).
+"""
+
+
+def launch_warnings(raw: Mapping[str, str]) -> list[str]:
+    """Return a warning for each such setting with a secret in its value. `raw`: with variables resolved."""
+    return [
+        f"{key} has a secret, or what a config provider returned, and stands on the command line of a JVM, where every "
+        "user of its machine can read it; put the secret into another setting"
+        for key in _SHOWN
+        if (value := raw.get(key, "")) != secrets.scrub(value)
+    ]

@@ -17,7 +17,7 @@ from kraal.converters.avro.names import PROP_VERSION, AvroOptions
 from kraal.converters.avro.read import AvroReader, Cursor, Malformed
 from kraal.converters.avro.to_connect import connect_schema
 from kraal.converters.avro.write import NULL_FOUND, AvroWriter
-from kraal.converters.schema_registry.client import SchemaText
+from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
     HEAD,
@@ -29,7 +29,6 @@ from kraal.converters.schema_registry.converter import (
     VersionOf,
     unreadable,
 )
-from kraal.converters.schema_registry.errors import SerializationException
 from kraal.plugins.api import DataException, Schema
 
 

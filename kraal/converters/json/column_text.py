@@ -11,14 +11,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from kraal.converters.json.quote import quote_column
 from kraal.converters.json.write import NULL_REFUSED, JsonWriter, quote
 from kraal.engine.columns.functions import F
+from kraal.engine.session.janino import call_function
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.logical import scale_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
 
 ASTRAL: Final = r"[\x{10000}-\x{10FFFF}]"
 """Characters over U+FFFF, as a Java regular expression."""
@@ -168,3 +169,11 @@ def escape_astral(text: Column) -> Column:
     # The first test is cheap and passes ASCII; the second costs ten times as much.
     none = (F.octet_length(text) == F.length(text)) | ~text.rlike(ASTRAL)
     return F.when(none, text).otherwise(F.array_join(F.transform(F.split(text, ""), escape), ""))
+
+
+_CLASS: Final = "kraal.JsonQuote"
+
+
+def quote_column(value: Column) -> Column:
+    """Return a column of strings as JSON strings; null stays null. Job thread."""
+    return call_function(_CLASS, lambda quoter: quoter.function(), value)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from typing_extensions import override
 
 from kraal import __version__
+from kraal.config.converter import parse
 from kraal.converters.json.column_text import JsonText, escape_astral
 from kraal.converters.json.config import JSON_CONVERTER
 from kraal.converters.json.envelope import unwrap
@@ -28,7 +29,6 @@ from kraal.converters.json.parse import NOT_JSON
 from kraal.converters.json.records import JsonRecords
 from kraal.converters.json.strict import strict
 from kraal.converters.json.write import JsonWriter
-from kraal.converters.parsing import parse
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import ColumnFormat, ConfigDef, Converter, DataException, Schema
 from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP

@@ -20,7 +20,7 @@ from kraal.converters.json_schema.names import JsonSchemaOptions
 from kraal.converters.json_schema.read import read_root
 from kraal.converters.json_schema.to_connect import connect_schema, plain_version
 from kraal.converters.json_schema.write import JsonSchemaWriter
-from kraal.converters.schema_registry.client import SchemaText
+from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
     HEAD,
@@ -32,7 +32,6 @@ from kraal.converters.schema_registry.converter import (
     VersionOf,
     unreadable,
 )
-from kraal.converters.schema_registry.errors import SerializationException
 from kraal.plugins.api import DataException, Schema
 
 _TOO_DEEP = "schemas are nested too deeply"

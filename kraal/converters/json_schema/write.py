@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from kraal.converters.json.write import json_bool, json_bytes, json_double, json_float, quote
 from kraal.converters.json_schema.names import JsonSchemaOptions, is_union, string_map
-from kraal.converters.schema_registry.values import getter
-from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Struct
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Struct, getter
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import has_class
 from kraal.plugins.values.java_values import java_class

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.converters.parsing import parse
+from kraal.config.converter import parse
 from kraal.converters.primitive.config import NUMBER_CONVERTER
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import ConfigDef, Converter, DataException, Schema

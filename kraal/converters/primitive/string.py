@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.converters.parsing import parse
+from kraal.config.converter import parse
 from kraal.converters.primitive.charsets import CHARSETS, LACKING, decode_text, encode_text
 from kraal.converters.primitive.config import STRING_CONVERTER
 from kraal.converters.primitive.java_text import java_text

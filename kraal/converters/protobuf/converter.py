@@ -19,7 +19,7 @@ from kraal.converters.protobuf.read import ProtobufReader, Shape
 from kraal.converters.protobuf.to_connect import connect_schema
 from kraal.converters.protobuf.wire import Malformed, MessageReader, indexes_bytes, read_indexes
 from kraal.converters.protobuf.write import ProtobufWriter
-from kraal.converters.schema_registry.client import SchemaText
+from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
     HEAD,
@@ -31,7 +31,6 @@ from kraal.converters.schema_registry.converter import (
     VersionOf,
     unreadable,
 )
-from kraal.converters.schema_registry.errors import SerializationException
 from kraal.plugins.api import Schema
 
 

@@ -18,8 +18,7 @@ from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrub_name
 from kraal.converters.protobuf.wire import BYTES, put_varint, wire_type
-from kraal.converters.schema_registry.values import getter
-from kraal.plugins.model.records import DataException, Struct
+from kraal.plugins.model.records import DataException, Struct, getter
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import has_class
 from kraal.plugins.values.java_values import java_class

@@ -10,19 +10,40 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from typing_extensions import override
 
 from kraal.config.key import Password
 from kraal.converters.schema_registry import config as keys
-from kraal.converters.schema_registry.errors import RegistryForbids, RegistryRefuses, SerializationException
 from kraal.core.secrets import secrets
 from kraal.plugins.api import RetriableError
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
+
+
+_KAFKA = "org.apache.kafka.common.errors"
+
+
+class SerializationException(Exception):
+    """Invalid bytes or schema, or a schema that is unknown to the registry or rejected by it; a retry does not help."""
+
+    java_class: ClassVar[str] = f"{_KAFKA}.SerializationException"
+
+
+class RegistryRefuses(Exception):
+    """The registry rejects the client's credentials or permissions. Not an error of the record."""
+
+    java_class: ClassVar[str] = f"{_KAFKA}.AuthenticationException"
+
+
+class RegistryForbids(RegistryRefuses):
+    """The registry authenticated the client but denies access."""
+
+    java_class: ClassVar[str] = f"{_KAFKA}.AuthorizationException"
+
 
 T = TypeVar("T")
 

@@ -20,8 +20,13 @@ from kraal import __version__
 from kraal.config.converter import CONVERTER_TYPE
 from kraal.config.key import ConfigDef
 from kraal.converters.schema_registry import config as keys
-from kraal.converters.schema_registry.client import SchemaRegistry, SchemaText, Settings, check_installed
-from kraal.converters.schema_registry.errors import SerializationException
+from kraal.converters.schema_registry.client import (
+    SchemaRegistry,
+    SchemaText,
+    SerializationException,
+    Settings,
+    check_installed,
+)
 from kraal.core.errors import ConfigInvalid
 from kraal.plugins.api import ByRecords, Converter, DataException, RetriableError, Schema
 

@@ -1,4 +1,4 @@
-"""The runtime's interface for connectors and tasks."""
+"""The runtime's interface for connectors and tasks, and the requirements of connectors on a Spark cluster."""
 
 from __future__ import annotations
 
@@ -46,3 +46,22 @@ class TaskContext:
     """The complete config of the connector, with variables resolved."""
     max_records: int = DEFAULT_MAX_RECORDS
     """`max.records.per.batch`: the limit that a source should observe; the runtime applies it to a sink's batches."""
+
+
+class ClusterNeeds:
+    """Answers for one connector's config, before it is created. Configs may be invalid.
+
+    The defaults are those of a connector whose executors need neither files nor processes of the worker's machine.
+    """
+
+    @classmethod
+    def needs_local_spark(cls, config: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the keys whose values work with a local Spark only, each with the reason, a part of a sentence."""
+        del config
+        return {}
+
+    @classmethod
+    def shared_paths(cls, config: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the keys of files and folders that executors use, each with its absolute path."""
+        del config
+        return {}

@@ -13,12 +13,15 @@ Source: `org.apache.kafka.connect.data` and `…connector.ConnectRecord` (Kafka 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kraal.plugins.model.schema import Field
+
 if TYPE_CHECKING:
     from kraal.plugins.model.schema import Schema
+
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DATE = "org.apache.kafka.connect.data.Date"
@@ -89,3 +92,9 @@ class Record:
     headers: tuple[Header, ...] = ()
     offset: int | None = None
     """The Kafka offset of a sink record; None for a source record."""
+
+
+def getter(field: Field, *, ignores_default: bool) -> Callable[[Struct], Any]:
+    """Return a function that reads a field's value, or its default if the value is null."""
+    name, default = field.name, None if ignores_default else field.schema.default
+    return lambda value: default if (member := value.values.get(name)) is None else member

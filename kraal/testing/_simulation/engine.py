@@ -1,6 +1,6 @@
 """A fake engine: the whole engine protocol without Spark, driven by a test.
 
-`feed` gives a task records; each `next()` takes what is there, at most ten of them. Offsets are counts:
+`feed` gives a task records; each `next()` takes at most ten of them. Offsets are counts:
 `{"task": "name-0"} -> {"position": n}`; sinks' commits are kept in `committed`.
 """
 

@@ -87,7 +87,7 @@ class EmbeddedWorker:
             config_log: None makes one in memory; give the one of an earlier worker to restart it.
             status_log: as `config_log`.
             offsets: as `config_log`.
-            group_offsets: of sinks; None: what the fake engine has committed.
+            group_offsets: of sinks; None: those committed by the fake engine.
         """
         self.engine: Engine = engine or FakeEngine()
         self._is_real = not isinstance(self.engine, FakeEngine)  # its threads may still send messages

@@ -19,7 +19,19 @@ from typing import Any, Final
 from kraal.engine.columns.functions import F
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Type
-from kraal.transforms.sql.compared import compare
+
+
+def compare(left: Any, right: Any) -> int:
+    """Return a number below, equal to or above 0, as `left` compares to `right`; both of one family or numbers.
+
+    As in Spark, NaN equals itself and exceeds all numbers, 0 equals -0, and strings compare by bytes.
+    """
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+        if left != left or right != right:  # noqa: PLR0124 - only NaN differs from itself
+            return int(left != left) - int(right != right)  # noqa: PLR0124 - the same
+    return int(left > right) - int(left < right)
+
 
 TYPES: Final[Mapping[str, Type]] = {
     "BOOLEAN": Type.BOOLEAN,

@@ -10,8 +10,7 @@ from typing import Any, Final
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Type
 from kraal.plugins.values.java_values import double_text
-from kraal.transforms.sql.compared import compare
-from kraal.transforms.sql.functions import FUNCTIONS, NUMBERS, Family
+from kraal.transforms.sql.functions import FUNCTIONS, NUMBERS, Family, compare
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 
 Read = Callable[[tuple[str, ...]], Any]

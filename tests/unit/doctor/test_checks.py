@@ -13,7 +13,7 @@ import pytest
 
 from kraal.config.worker.distributed import DistributedConfig
 from kraal.config.worker.listeners import Listener
-from kraal.doctor import java, machine
+from kraal.doctor import machine
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.listeners import advertised, free
 from kraal.doctor.plugins import listed
@@ -132,7 +132,7 @@ def test_java_that_is_missing_or_old_comes_with_one_remedy(
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "java").touch(0o755)
         (tmp_path / "release").write_text(f'JAVA_VERSION="{version}"\n')
-    [finding] = java.check_java()
+    [finding] = machine.check_java()
     assert (finding.id, finding.level) == ("java.version", Level.ERROR)
     assert "JAVA_HOME" in finding.fix
     assert not re.search(r"\b([Ii]nstall|[Ss]et)\b", finding.what), "only the remedy says what to do"
@@ -142,9 +142,9 @@ def test_java_that_is_missing_or_old_comes_with_one_remedy(
 def test_java_with_and_without_an_archive_of_classes(
     monkeypatch: pytest.MonkeyPatch, archive: Path | None, level: str
 ) -> None:
-    monkeypatch.setattr(java, "find_java", lambda: Path("/usr/bin/java"))
-    monkeypatch.setattr(java, "known_archive", lambda: archive)
-    assert levels(java.check_java()) == {"java.version": "ok", "java.prepared": level}
+    monkeypatch.setattr(machine, "find_java", lambda: Path("/usr/bin/java"))
+    monkeypatch.setattr(machine, "known_archive", lambda: archive)
+    assert levels(machine.check_java()) == {"java.version": "ok", "java.prepared": level}
 
 
 # -- listeners -----------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from kraal.journal.ring import (
     ByteRing,
     Guard,
     KeyedRings,
+    cut,
     text_bytes,
 )
-from kraal.journal.texts import cut
 
 SIZES = st.lists(st.integers(0, 120), max_size=60)
 
@@ -43,10 +43,10 @@ def test_a_ring_has_the_latest_entries_within_its_limits(
         assert max_entries is None or len(entries) <= max_entries
         assert len(ring) == len(entries) == number + 1 - ring.dropped
     fitting = [number for number, size in enumerate(sizes) if size <= limit]
-    kept = list(ring.entries())
-    assert kept == fitting[len(fitting) - len(kept) :]
-    if max_entries is None and len(kept) < len(fitting):
-        assert ring.size + sizes[fitting[-len(kept) - 1]] > limit, "nothing is dropped without need"
+    content = list(ring.entries())
+    assert content == fitting[len(fitting) - len(content) :]
+    if max_entries is None and len(content) < len(fitting):
+        assert ring.size + sizes[fitting[-len(content) - 1]] > limit, "nothing is dropped without need"
 
 
 class Model:
@@ -89,10 +89,10 @@ def test_rings_by_key_drop_what_was_written_least_recently(
     rings: KeyedRings[str, int] = KeyedRings(each, total)
     model = Model(each, total)
     for number, (key, size) in enumerate(writes):
-        kept = rings.append(key, of(number, size))
+        content = rings.append(key, of(number, size))
         model.append(key, number, size)
         assert rings.size == model.size() <= total
-        assert kept == (key in model.entries)
+        assert content == (key in model.entries)
         assert list(rings.keys()) == list(model.entries)
         for name, added in model.added.items():
             kept_entries = rings.read(name)
@@ -180,13 +180,13 @@ def test_a_guard_detects_reentrance() -> None:
 
 @given(st.text(), st.integers(3, 50))
 def test_a_text_is_cut_to_bytes(text: str, limit: int) -> None:
-    shown = cut(text, limit)
-    assert len(shown.encode("utf-8", "replace")) <= limit
+    shortened = cut(text, limit)
+    assert len(shortened.encode("utf-8", "replace")) <= limit
     if len(text.encode("utf-8", "replace")) <= limit:
-        assert shown == text
+        assert shortened == text
     else:
-        assert shown.endswith("…")
-        assert text.startswith(shown[:-1]) or "?" in shown
+        assert shortened.endswith("…")
+        assert text.startswith(shortened[:-1]) or "?" in shortened
 
 
 @pytest.mark.parametrize("text", ["a\ud800b" * 100])

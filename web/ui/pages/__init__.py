@@ -19,7 +19,6 @@ from web.ui.pages import (
     plugins,
     task,
     topics,
-    yaml,
 )
 from web.ui.routing import Page
 
@@ -38,6 +37,5 @@ PAGES: Final[tuple[Page, ...]] = (
     *edit.PAGES,
     *offsets.PAGES,
     *plugins.PAGES,
-    *yaml.PAGES,
 )
 """All pages, in the order in which their paths are matched."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from web.ui.pages.down_parts import fetch_down_parts
+from web.ui.pages.connectors import fetch_down_parts
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import expanded, get_map

@@ -1,14 +1,38 @@
-"""The list of connectors, which is also the first page."""
+"""The list of connectors, which is also the first page, and the same connectors as one file for `kraal apply`."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
 from typing import Final
 
-from web.ui.pages.down_parts import fetch_down_parts
 from web.ui.routing import Model, Page, Visit, page
-from web.ui.sources.requests import expand_query
-from web.ui.views.connectors import Row, build_rows, listing, parse_choice
+from web.ui.sources.api import Away, Refused
+from web.ui.sources.per_request import Once
+from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.sources.requests import expand_query, expanded, get_map
+from web.ui.views.commands import parse_initial_state
+from web.ui.views.config import parse_config
+from web.ui.views.connectors import Row, build_rows, listing, matching, parse_choice
+from web.ui.views.copy_as import Copied, connector_yaml, limit_copies, one_file
+from web.ui.views.down_parts import DownPart, down_parts
+from web.ui.views.json_values import mapping
+
+_TIMEOUT_S: Final = 2.0
+"""`GET /health` waits longer for a herder that hangs, and pages must not."""
+
+
+async def fetch_down_parts(visit: Visit) -> Sequence[DownPart]:
+    """Fetch the parts of the worker that are down; empty if the worker does not list them in time."""
+    if not visit.features.health:
+        return ()
+    try:
+        health = await asyncio.wait_for(get_map(visit.source, visit.caller, "health"), _TIMEOUT_S)
+    except (Away, Refused, TimeoutError):
+        return ()
+    return down_parts(health, time.time_ns() // 1_000_000)
+
 
 _TEMPLATE: Final = "pages/connectors.html"
 _PARTS: Final = {"list": "parts/connector_list.html"}
@@ -33,6 +57,32 @@ async def fetch_rows(visit: Visit) -> tuple[Row, ...]:
     return statuses.derive(build_rows, *optional)
 
 
-PAGES: Final[tuple[Page, ...]] = tuple(
-    page(path, _TEMPLATE, parts=_PARTS, nav="connectors")(_connectors) for path in ("/", "/connectors")
+MAX_CONNECTORS: Final = 200
+"""Maximum connectors in a file; each takes the worker about a millisecond."""
+
+
+@page("/yaml", "parts/yaml.html", nav="connectors")
+async def _yaml(visit: Visit) -> Model:
+    """Show the configs of all connectors that match the list's filters."""
+    choice = parse_choice(visit.request.query_params)
+    rows, infos = await asyncio.gather(fetch_rows(visit), expanded(visit.source, visit.caller, "info"))
+    matches, commands = matching(rows, choice), visit.read_by_curl()
+    once = Once(visit.source)
+
+    async def copy_connector(row: Row) -> Copied:
+        config = parse_config(mapping(infos.get(row.name)).get("config"))
+        declared = await declared_secrets(once, visit.caller, config)
+        state = parse_initial_state({**mapping(row.raw_status)})
+        return connector_yaml(row.name, config, initial_state=state, declared=declared)
+
+    copies = await asyncio.gather(
+        *(copy_connector(row) for row in matches[:MAX_CONNECTORS] if row.name in infos)
+    )
+    file = limit_copies(one_file(copies), len(matches), MAX_CONNECTORS, of="connectors")
+    return {"choice": choice, "total": len(matches), "copies": file, "curl": commands}
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    *(page(path, _TEMPLATE, parts=_PARTS, nav="connectors")(_connectors) for path in ("/", "/connectors")),
+    _yaml,
 )

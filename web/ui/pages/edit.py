@@ -24,8 +24,7 @@ from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Away, Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import get_list, get_map
-from web.ui.sources.sending import Sender
-from web.ui.sources.settling import has_settled
+from web.ui.sources.sending import Sender, has_settled
 from web.ui.views.commands import Result
 from web.ui.views.config import Difference, differences, only_changes, parse_config
 from web.ui.views.copy_as import Request, connector_yaml

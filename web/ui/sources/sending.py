@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kraal.core.ids import Json
+from kraal.core.ids import Config, Json
 from kraal.core.rest_requests import pause_before_retry
 from web.ui.sources.api import Answer, Away, Caller, Refused, Source
 from web.ui.views.commands import Result
+from web.ui.views.config import parse_config
 from web.ui.views.copy_as import Request
 
 RETRY_TIMEOUT_S: Final = 20.0
@@ -74,3 +75,27 @@ class Sender:
 
     def _timeout_text(self) -> str:
         return f"The cluster was still rebalancing after {self._timeout_s:g} s, and nothing was changed. Try again."
+
+
+SETTLE_TIMEOUT_S: Final = 3.0
+_POLL_INTERVAL_S: Final = 0.1
+
+
+async def has_settled(
+    source: Source, caller: Caller, name: str, config: Config, *, timeout_s: float = SETTLE_TIMEOUT_S
+) -> bool:
+    """Wait until the worker shows a connector's config and status; False if it does not in time."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while True:
+        try:
+            answer = await source.ask("GET", "connectors", name, "config", caller=caller)
+            if parse_config(answer.value) == {"name": name, **config}:
+                await source.ask("GET", "connectors", name, "status", caller=caller)
+                return True
+        except Refused:
+            pass
+        except Away:
+            return False
+        if asyncio.get_running_loop().time() + _POLL_INTERVAL_S > deadline:
+            return False
+        await asyncio.sleep(_POLL_INTERVAL_S)

@@ -13,8 +13,7 @@ import pytest
 from kraal.converters.avro.converter import AvroFormat
 from kraal.converters.avro.from_connect import avro_text
 from kraal.converters.avro.names import AvroOptions
-from kraal.converters.schema_registry.client import SchemaText
-from kraal.converters.schema_registry.errors import SerializationException
+from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.plugins.model.records import DECIMAL, TIMESTAMP, DataException, Float32, Instant, Struct
 from kraal.plugins.model.schema import STRING, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct

@@ -10,8 +10,7 @@ import pytest
 
 from kraal.converters.json_schema.converter import JsonSchemaFormat
 from kraal.converters.json_schema.names import JsonSchemaOptions
-from kraal.converters.schema_registry.client import SchemaText
-from kraal.converters.schema_registry.errors import SerializationException
+from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import STRING, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct

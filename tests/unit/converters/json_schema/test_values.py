@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from kraal.converters.json_schema.converter import JsonSchemaFormat
 from kraal.converters.json_schema.names import ONE_OF, JsonSchemaOptions
-from kraal.converters.schema_registry.errors import SerializationException
+from kraal.converters.schema_registry.client import SerializationException
 from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP, DataException, Float32, Instant, Struct
 from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
 from kraal.plugins.values.java_values import float32

@@ -13,8 +13,7 @@ from hypothesis import strategies as some
 
 from kraal.converters.protobuf.converter import ProtobufFormat
 from kraal.converters.protobuf.names import NAMESPACE, ProtobufOptions
-from kraal.converters.schema_registry.client import SchemaText
-from kraal.converters.schema_registry.errors import SerializationException
+from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.plugins.model.records import (
     DATE,
     DECIMAL,

@@ -11,7 +11,7 @@ import pytest
 
 from kraal.converters.avro.converter import AvroConverter
 from kraal.converters.schema_registry import client
-from kraal.converters.schema_registry.errors import RegistryRefuses
+from kraal.converters.schema_registry.client import RegistryRefuses
 from kraal.core.secrets import secrets
 from kraal.engine.records.fault import stack_of
 from kraal.plugins.api import ByRecords, DataException, RetriableError

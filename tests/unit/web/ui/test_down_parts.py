@@ -11,7 +11,7 @@ from typing_extensions import override
 from kraal.core.ids import Json
 from tests.unit.web.ui.activity import get, plain
 from tests.unit.web.ui.canned import EVERYTHING, JAVA, CannedSource
-from web.ui.pages import down_parts
+from web.ui.pages import connectors
 from web.ui.sources.api import Answer, Caller, Query, Refused
 
 PATHS = ("/ui", "/ui/connectors?part=list", "/ui/cluster", "/ui/cluster?part=cluster")
@@ -68,6 +68,6 @@ class Hanging(CannedSource):
 
 
 def test_a_page_does_not_wait_for_a_herder_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(down_parts, "_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(connectors, "_TIMEOUT_S", 0.01)
     source = Hanging({"/connectors": {}}, EVERYTHING)
     assert "This cluster has no connectors yet." in get("/ui", source)

@@ -12,7 +12,7 @@ import pytest
 from kraal.config.yaml_text import as_written, read_yaml
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect
 from tests.unit.web.ui.browser import Browser
-from web.ui.pages import connector, yaml
+from web.ui.pages import connector, connectors
 
 CONFIG = {"connector.class": "org.example.FileSource", "topic": "t", "passphrase": HIDE_ME}
 HIDDEN = {**CONFIG, "passphrase": "[hidden]"}
@@ -106,7 +106,7 @@ def test_a_connectors_page_does_not_wait_long_for_the_keys_of_its_plugins(
 def test_truncated_list_shows_that_entries_are_omitted(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(yaml, "MAX_CONNECTORS", 2)
+    monkeypatch.setattr(connectors, "MAX_CONNECTORS", 2)
     page = browser.get("/ui/yaml?sort=name")
     assert [each["name"] for each in documents(page.text)] == ["bills", "orders"]
     assert "These are the first 2 of 3 connectors." in page.plain

@@ -36,7 +36,7 @@ class Verdict:
     by: str
     """Author of the request that caused it; empty without a request."""
     next: str
-    """The next step, or what the user should do, as a sentence; empty without one."""
+    """The next step or advice, as a sentence; empty without one."""
     next_ms: int | None
     """Time of the next step; None: not planned."""
 

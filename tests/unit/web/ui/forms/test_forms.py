@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect, Problem
 from tests.unit.web.ui.browser import Browser, Shown
-from web.ui.sources import settling
+from web.ui.sources import sending
 
 EDIT = "/ui/connectors/orders/edit"
 CREATE = "/ui/create/org.example.FileSource"
@@ -89,11 +89,11 @@ def test_a_checked_form_is_created_as_chosen(browser: Browser) -> None:
 
 def behind(browser: Browser, times: int) -> None:
     """Have the worker answer as one that reads what was written only after some requests."""
-    left = [times]
+    attempts = [times]
 
     def refuse(method: str, segments: list[str]) -> None:
-        if method == "GET" and segments[1:] == ["new", "status"] and left[0] > 0:
-            left[0] -= 1
+        if method == "GET" and segments[1:] == ["new", "status"] and attempts[0] > 0:
+            attempts[0] -= 1
             raise Problem(404, "No status found for connector new")
 
     browser.worker.on_ask = refuse
@@ -110,7 +110,7 @@ def test_a_worker_that_is_behind_the_leader_is_waited_for(browser: Browser) -> N
 def test_a_worker_that_stays_behind_leads_to_the_list(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling.has_settled, "__kwdefaults__", {"timeout_s": 0.0})
+    monkeypatch.setattr(sending.has_settled, "__kwdefaults__", {"timeout_s": 0.0})
     form = browser.get(CREATE).form(action="/ui/create")
     behind(browser, 99)
     done = browser.post(form.action, *form.filled(name="new", topic="t"), ("do", "save"))
