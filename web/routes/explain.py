@@ -16,8 +16,8 @@ from kraal.journal.explanations import Sources, explained, merged
 from web.openapi.explanations import EXPLANATION
 from web.openapi.operation import Operation
 from web.rendering import json_answer
-from web.requests.ask_workers import ask_workers, asks_others, workers_of
-from web.requests.paths import connector_of
+from web.requests.ask_workers import ask_workers, asks_others, instance_workers
+from web.requests.paths import connector_name
 from web.resource import endpoint, live_snapshot
 from web.routes.supervision import is_task
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 async def _explain(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/explain: not cached, because stalls change with time."""
-    name = connector_of(request)
+    name = connector_name(request)
     snapshot = await live_snapshot(services)
     if name not in snapshot.config.connectors:
         raise NotFound(f"Connector {name} not found")
@@ -57,7 +57,7 @@ async def _explain(services: Services, request: Request) -> Response:
 
 def _workers(snapshot: Snapshot, name: ConnectorName) -> set[WorkerId]:
     """Return the other workers to ask: the leader, and those that run instances of the connector."""
-    workers = workers_of(snapshot.status.statuses.get(name, ConnectorStatuses()))
+    workers = instance_workers(snapshot.status.statuses.get(name, ConnectorStatuses()))
     if snapshot.leader_url is not None:
         workers.add(WorkerId(urlsplit(snapshot.leader_url).netloc))
     return workers - {snapshot.worker_id}
