@@ -19,12 +19,13 @@ from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, LockedJar
 
 KAFKA = "4.3.0"
-LOG4J = "2.25.4"
-BROKER = (
-    f"org.apache.kafka:kafka_2.13:{KAFKA}",
-    # Binds Kafka's logging to its log4j; without this jar the broker logs nothing.
-    f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J}",
-)
+"""Of the broker, and of Java workers in tests."""
+PLUGINS_KAFKA = "4.4.0"
+"""Of the JVM of Java plugins."""
+MIRROR_KAFKA = "4.3.0"
+"""Of MirrorMaker's connectors: the Maven repository does not have those of 4.4.0."""
+# The version of log4j that each version of Kafka depends on.
+LOG4J = {"4.3.0": "2.25.4", "4.4.0": "2.25.5"}
 AWS = (
     *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
     *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
@@ -32,11 +33,24 @@ AWS = (
     *("metrics-spi", "netty-nio-client", "profiles", "protocol-core", "regions", "retries", "retries-spi"),
     *("s3", "s3-transfer-manager", "sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite"),
 )
-# The class path of a Java worker. Without connect-file, as in kafka-run-class.sh (Kafka 4.3.0).
-CONNECT = (
-    *BROKER,
-    *(f"org.apache.kafka:{name}:{KAFKA}" for name in ("connect-runtime", "connect-mirror", "kafka-tools")),
-)
+
+
+def _broker(kafka: str) -> tuple[str, ...]:
+    """Return the class path of a broker."""
+    return (
+        f"org.apache.kafka:kafka_2.13:{kafka}",
+        # Binds Kafka's logging to its log4j; without this jar the broker logs nothing.
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J[kafka]}",
+    )
+
+
+def _java_worker(kafka: str) -> tuple[str, ...]:
+    """Return the class path of a Java worker: without connect-file, as in kafka-run-class.sh (Kafka 4.3.0)."""
+    names = ("connect-runtime", "connect-transforms", "kafka-tools")
+    modules = (f"org.apache.kafka:{name}:{kafka}" for name in names)
+    return (*_broker(kafka), *modules, f"org.apache.kafka:connect-mirror:{MIRROR_KAFKA}")
+
+
 ICEBERG = (
     "api",
     "bundled-guava",
@@ -49,13 +63,13 @@ ICEBERG = (
     "parquet",
 )
 TRANSITIVE = {
-    "broker": BROKER,
+    "broker": _broker(KAFKA),
     # For tests of Java plugins.
     "transforms": ("com.github.jcustenborder.kafka.connect:kafka-connect-transform-common:0.1.0.14",),
     # For the JVM of Java plugins.
-    "plugins": CONNECT,
+    "plugins": _java_worker(PLUGINS_KAFKA),
     # For Java workers of tests.
-    "connect": (*CONNECT, f"org.apache.kafka:connect-file:{KAFKA}"),
+    "connect": (*_java_worker(KAFKA), f"org.apache.kafka:connect-file:{KAFKA}"),
 }
 ALONE = {
     # Not transitive, because Spark provides the other jars and a second version would conflict.
@@ -66,7 +80,9 @@ ALONE = {
         "org.apache.commons:commons-pool2:2.12.0",
     ),
     # MirrorMaker's connectors, for `kraal mirror`.
-    "mirror": tuple(f"org.apache.kafka:{m}:{KAFKA}" for m in ("connect-mirror", "connect-mirror-client")),
+    "mirror": tuple(
+        f"org.apache.kafka:{m}:{MIRROR_KAFKA}" for m in ("connect-mirror", "connect-mirror-client")
+    ),
     # Compiles Kraal's own Java where there is no JDK.
     "compiler": ("org.eclipse.jdt:ecj:3.42.0",),
     # For the tests of Kraal's own Java.

@@ -62,7 +62,7 @@ class Jvm:
         """Start it; `connector`, if any, is the only one that it runs. Raises PluginsAway, JavaMissing, OSError.
 
         Args:
-            class_path: the first jar is Kraal's own, which is also an agent: see `ExitGuard.java`.
+            class_path: the first jar is Kraal's own, which is also an agent: see `Agent.java`.
             options: options of the JVM.
             plugins: the properties `plugin.path` and `plugin.discovery`.
             connector: for people, who look at a list of processes.

@@ -11,7 +11,7 @@ import pytest
 
 from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
-from kraal.jars.java_module import compile_jar, java_class_path
+from kraal.jars.java_module import compile_jar
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import PROVIDER, TRANSFORMS, VERSIONS, java_worker, kraal_worker
@@ -22,13 +22,16 @@ JAVA = Path(__file__).parents[3] / "java" / "src"
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the plugins of the tests: Kafka's, those of `java/src`, and transforms."""
+    """A directory with the plugins of the tests: Kafka's, those of `java/src`, and transforms.
+
+    They are built with the Kafka of the Java workers, which run them too.
+    """
     made = tmp_path_factory.mktemp("plugins")
     for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS):
         (made / plugin).mkdir()
     jars = {path.name.split("__")[1]: path for path in ensure("connect")}
     shutil.copy(jars["connect-file"], made / "file")
-    compile_jar(JAVA / "faulty", java_class_path(), made / "faulty" / "faulty.jar")
+    compile_jar(JAVA / "faulty", ensure("connect"), made / "faulty" / "faulty.jar")
     another = next(path for path in ensure("spark") if "kafka-clients" in path.name)
     shutil.copy(
         another, made / "faulty"
@@ -47,7 +50,7 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     for version in VERSIONS:
         versioned = made / version / "versioned.jar"
-        compile_jar(JAVA / "versioned", java_class_path(), versioned)
+        compile_jar(JAVA / "versioned", ensure("connect"), versioned)
         with zipfile.ZipFile(versioned, "a") as opened:
             opened.writestr("version.txt", version)
     return made

@@ -22,14 +22,38 @@ from kraal.java_plugins.jvm import Jvm
 from tests.integration.java_plugins.flows import faulty_config, threads
 from tests.integration.java_plugins.kafka_tests import BLOCKING, MONITORABLE_SOURCE, move_connectors
 
-TESTS = Path(__file__).parents[3] / "java" / "src" / "test"
+JAVA = Path(__file__).parents[3] / "java" / "src"
+TESTS = JAVA / "test"
+
+
+def kafka_utils(group: str) -> set[str]:
+    """Return the names of the public classes of Kafka's package `utils`, without nested ones."""
+    (clients,) = (jar for jar in ensure(group) if "__kafka-clients__" in jar.name)
+    with zipfile.ZipFile(clients) as jar:
+        paths = [Path(name) for name in jar.namelist() if name.endswith(".class") and "$" not in name]
+    return {
+        ".".join(path.with_suffix("").parts)
+        for path in paths
+        if path.parent == Path("org/apache/kafka/common/utils")
+    }
+
+
+def gone_with_kafka_44() -> list[str]:
+    """Return the classes that Kafka 4.4 moved to another package or removed (KAFKA-20297)."""
+    return sorted(kafka_utils("connect") - kafka_utils("plugins"))
 
 
 def test_the_java_module_s_tests_pass(tmp_path: Path) -> None:
     jars = [*java_class_path(), *ensure("junit")]
     compile_jar(TESTS, jars, tmp_path / "tests.jar")
     path = os.pathsep.join(map(str, [tmp_path / "tests.jar", *jars]))
-    command = [str(find_java()), f"-javaagent:{jars[0]}", "-cp", path]
+    command = [
+        str(find_java()),
+        f"-javaagent:{jars[0]}",
+        f"-Dbefore44={','.join(gone_with_kafka_44())}",
+        "-cp",
+        path,
+    ]
     command += ["org.junit.platform.console.ConsoleLauncher", "execute"]
     done = subprocess.run(
         [*command, "--scan-class-path", str(tmp_path / "tests.jar"), "--fail-if-no-tests"],
@@ -80,6 +104,33 @@ def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_
         )
     finally:
         scanning.close()
+
+
+def test_plugins_built_before_and_since_kafka_4_4_run_in_one_jvm(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    for name, class_path in {"before44": ensure("connect"), "since44": java_class_path()}.items():
+        (plugins / name).mkdir(parents=True)
+        compile_jar(JAVA / name, class_path, plugins / name / "plugin.jar")
+    jvm = jvm_of(plugins, "service_load")
+    try:
+        described = {each["class"]: each for each in json.loads(jvm.entry.describe())}
+    finally:
+        jvm.close()
+    before, since = (described[f"kraal.testing.Utils{name}"] for name in ("Before44", "Since44"))
+    assert (before["version"], since["version"]) == ("4.4.0", "4.4.0")
+    results, current = (
+        {key["name"]: key["documentation"] for key in each["keys"]} for each in (before, since)
+    )
+    assert results == {
+        "class": current["class"],  # one class with one state
+        "exit": "The plugin called System.exit(3), which would have ended all plugins of this worker",
+        "literal": "Sanitizer",
+        "log": "[prefix] ",
+        "nested": "7",
+        "removed": "{t=[3]}",
+        "subclass": "empty",
+        "thread": "worker-1",
+    }
 
 
 def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Path) -> None:

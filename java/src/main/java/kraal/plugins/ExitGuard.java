@@ -26,8 +26,7 @@ public final class ExitGuard {
     private ExitGuard() {
     }
 
-    /** Installs the guard. Source: package java.lang.instrument. */
-    public static void premain(String arguments, Instrumentation instrumentation) {
+    static void install(Instrumentation instrumentation) {
         Transformer transformer = new Transformer();
         instrumentation.addTransformer(transformer, true);
         try {

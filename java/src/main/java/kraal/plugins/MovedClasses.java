@@ -1,0 +1,119 @@
+package kraal.plugins;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
+import java.net.JarURLConnection;
+import java.nio.charset.StandardCharsets;
+import java.security.ProtectionDomain;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.jar.JarFile;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Lets plugins use classes by the names that they had before Kafka 4.4: {@code org.apache.kafka.common.utils.Exit} is now
+ * {@code org.apache.kafka.common.utils.internals.Exit} (KAFKA-20297).
+ *
+ * <p>An agent: replaces the old names in the constant pool of each class that is loaded, in descriptors, signatures and
+ * strings too. So both names are one class, with one state, and either may be passed to Kafka. A name that a plugin puts
+ * together when it runs is not replaced.
+ */
+final class MovedClasses implements ClassFileTransformer {
+    private static final String BEFORE = "org/apache/kafka/common/utils/";
+    private static final String AFTER = BEFORE + "internals/";
+    private static final String CLASS = ".class";
+    /** A name on its own or in a descriptor; the name of a relocated copy has something before it. */
+    private static final Pattern NAME = Pattern.compile("(?<![^L])(org([./])apache\\2kafka\\2common\\2utils\\2)(\\w+)");
+    /** Bytes of the constants by tag, without the tag. Source: Java Virtual Machine Specification, 4.4. */
+    private static final int[] SIZES = {0, 0, 0, 4, 4, 8, 8, 2, 2, 4, 4, 4, 4, 0, 0, 3, 2, 4, 4, 2, 2};
+    private static final int UTF8 = 1;
+    private static final int LONG = 5;
+    private static final int DOUBLE = 6;
+
+    private final Set<String> moved;
+
+    private MovedClasses(Set<String> moved) {
+        this.moved = moved;
+    }
+
+    static void install(Instrumentation instrumentation) {
+        try {
+            instrumentation.addTransformer(new MovedClasses(moved()));
+        } catch (IOException | RuntimeException e) {
+            System.out.println("Plugins that were built for a Kafka before 4.4 may lack classes, because Kafka's jar could not be read: " + e);
+        }
+    }
+
+    /** Returns the simple names of the classes that this Kafka has in {@code internals} only, without nested ones. */
+    private static Set<String> moved() throws IOException {
+        String present = BEFORE + "Utils" + CLASS;
+        JarURLConnection connection = (JarURLConnection) ClassLoader.getSystemResource(present).openConnection();
+        connection.setUseCaches(false);
+        Set<String> names = new HashSet<>();
+        try (JarFile jar = connection.getJarFile()) {
+            jar.stream().map(entry -> entry.getName()).filter(MovedClasses::isOuter).forEach(name -> {
+                if (jar.getEntry(BEFORE + name.substring(AFTER.length())) == null) {
+                    names.add(name.substring(AFTER.length(), name.length() - CLASS.length()));
+                }
+            });
+        }
+        return names;
+    }
+
+    private static boolean isOuter(String entry) {
+        return entry.startsWith(AFTER) && entry.endsWith(CLASS) && entry.indexOf('$') < 0;
+    }
+
+    /** Returns null, for no change, also if the class cannot be read: the JVM reports what is wrong with it. */
+    @Override
+    public byte[] transform(ClassLoader loader, String name, Class<?> type, ProtectionDomain domain, byte[] classFile) {
+        if (loader == null || !mayUse(classFile)) {
+            return null;
+        }
+        try {
+            return renamed(classFile);
+        } catch (IOException | RuntimeException e) {
+            return null;
+        }
+    }
+
+    private static boolean mayUse(byte[] classFile) {
+        String text = new String(classFile, StandardCharsets.ISO_8859_1);
+        return text.contains(BEFORE) || text.contains(BEFORE.replace('/', '.'));
+    }
+
+    private byte[] renamed(byte[] classFile) throws IOException {
+        DataInputStream input = new DataInputStream(new ByteArrayInputStream(classFile));
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream(classFile.length);
+        DataOutputStream output = new DataOutputStream(bytes);
+        output.writeLong(input.readLong()); // magic and version
+        int count = input.readUnsignedShort();
+        output.writeShort(count);
+        for (int index = 1; index < count; index++) {
+            int tag = input.readUnsignedByte();
+            output.writeByte(tag);
+            if (tag == UTF8) {
+                output.writeUTF(renamed(input.readUTF()));
+            } else {
+                output.write(input.readNBytes(SIZES[tag]));
+            }
+            if (tag == LONG || tag == DOUBLE) {
+                index++; // they take two indexes
+            }
+        }
+        input.transferTo(output);
+        return bytes.toByteArray();
+    }
+
+    private String renamed(String constant) {
+        Matcher names = NAME.matcher(constant);
+        return names.replaceAll(name -> Matcher.quoteReplacement(
+            moved.contains(name.group(3)) ? name.group(1) + "internals" + name.group(2) + name.group(3) : name.group()));
+    }
+}
