@@ -38,21 +38,21 @@ def java_class_path() -> list[Path]:
 
 
 def runtime() -> str:
-    """Return a text that changes with Kafka's jars in the process and with the version of Java. Downloads nothing."""
+    """Return a text that changes with the jars in the process, Kraal's own too, and with the version of Java.
+
+    Downloads and compiles nothing.
+    """
     groups = parse_lock(LOCK.read_text(encoding="utf-8"))
     try:
         version = java_version()
     except JavaMissing:
         version = "none"
-    return "\n".join([version, *map(str, groups[GROUP])])
+    return "\n".join([version, *map(str, groups[GROUP]), _digest_sources(_sources())])
 
 
 def _own_jar(others: list[Path]) -> Path:
     root = _sources()
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    digest = hashlib.sha256("\n".join(path.name for path in others).encode())
-    for path in files:
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    digest = hashlib.sha256("\n".join([*(path.name for path in others), _digest_sources(root)]).encode())
     place = cache_dir() / "java"
     made = place / f"kraal-plugins-{digest.hexdigest()[:_DIGEST_LENGTH]}.jar"
     if not made.exists():
@@ -62,6 +62,13 @@ def _own_jar(others: list[Path]) -> Path:
         except OSError as exc:
             raise JarsUnavailable(f"Cannot store Kraal's Java classes in {place}: {exc}") from exc
     return made
+
+
+def _digest_sources(root: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _sources() -> Path:

@@ -94,6 +94,17 @@ def test_a_scan_belongs_to_kafkas_jars_and_the_version_of_java(
     assert discovery(place).next_files().scan is None
 
 
+def test_kraal_s_own_java_that_has_changed_scans_again(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = tmp_path / "java"
+    sources.mkdir()
+    monkeypatch.setattr(java_module, "_sources", lambda: sources)
+    scan(discovery(place), Process())
+    (sources / "Catalog.java").write_text("class Catalog {}")
+    assert discovery(place).next_files().scan is None
+
+
 def test_later_processes_get_a_scan_that_cannot_be_cached(place: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
     worker = discovery(place)
