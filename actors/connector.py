@@ -115,9 +115,11 @@ class Connector:
         self._plugin: Plugin | None = None
         self._phase = _Phase.INIT
         self._waits_for: str | None = None
-        """Why the plugin has not started yet, although it was asked to; None once it has."""
+        """Why the plugin has not started, or does not run any more: its process is not up. None while it runs."""
         self._said: InstanceChanged | None = None
         self._story = Story(clock)
+        self._retry: Timer | None = None
+        """Asks for task configs again."""
         self._made: TaskConfigsMade | None = None
         """The task configs that apply; None while the connector does not run."""
 
@@ -241,6 +243,8 @@ class Connector:
         plugin = self._plugin
         if plugin is None:
             return
+        if self._retry is not None:
+            self._retry.cancel()
         most = int(self._config.get("tasks.max", "1"))
         try:
             with plugin_code(f"generating task configs for connector {self._name}"):
@@ -249,11 +253,11 @@ class Connector:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
             is_away = isinstance(error.__cause__, Unavailable)
             level = logging.INFO if is_away else logging.WARNING
-            if is_away and self._waits_for not in (None, str(error.__cause__)):
+            if is_away and self._waits_for != str(error.__cause__):
                 self._waits_for = str(error.__cause__)
                 self._report_started()
             log.log(level, "%s; retrying in %g s", error, delay)
-            self._clock.after(delay, self._address, Reconfigure(attempt + 1))
+            self._retry = self._clock.after(delay, self._address, Reconfigure(attempt + 1))
             if attempt == 0:  # replies to a pending create request
                 self._worker.tell(
                     TaskConfigsMade(

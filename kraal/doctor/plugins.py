@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from kraal.config.connector.java_plugins import DEFAULT_DISCOVERY, DISCOVERY, PATH
+from kraal.config.connector.java_plugins import DEFAULT_DISCOVERY, DISCOVERY, OPTIONS, PATH
 from kraal.config.values import split_list
 from kraal.core.errors import KraalError
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.doctor.plugin_copies import check_jars
 from kraal.doctor.subject import Subject
+from kraal.jars.errors import JavaMissing
+from kraal.jars.java import find_java
 from kraal.java_plugins.catalog import digest_of, peek
 from kraal.java_plugins.discovery import plugin_path
+from kraal.java_plugins.parts import options_of
 from kraal.plugin_lock.lock import check_files, read_lock
 from kraal.plugin_lock.start import lock_of
 
 _ARCHIVES: Final = (".jar", ".zip")
+_JVM_TIMEOUT_S: Final = 30
 
 
 def check_plugins(subject: Subject) -> Iterator[Finding]:
@@ -29,6 +34,7 @@ def check_plugins(subject: Subject) -> Iterator[Finding]:
         yield listed(Path(entry))
     entries = plugin_path(subject.raw)
     if entries:
+        yield from jvm_starts(options_of(subject.raw, is_shared=False))
         catalog = peek(digest_of(entries, subject.raw.get(DISCOVERY) or DEFAULT_DISCOVERY))
         yield from check_jars(entries, catalog or [])
 
@@ -49,6 +55,24 @@ def listed(entry: Path) -> Finding:
         what = f"{entry} in {PATH} cannot be read: {exc.strerror or exc}"
         fix = "Let the worker's user read the directory and those above it."
     return Finding("plugins.path", Level.WARNING, what, fix)
+
+
+def jvm_starts(options: Sequence[str]) -> Iterator[Finding]:
+    """Start Java with the options of the plugins' JVM, without plugins; nothing without Java, which has a check."""
+    fix = f"Correct {OPTIONS}, or free memory: a JVM also fails if it cannot reserve its heap."
+    try:
+        command = [str(find_java()), *options, "-version"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_JVM_TIMEOUT_S, check=False)
+    except JavaMissing:
+        return
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        yield Finding("plugins.jvm", Level.ERROR, f"The JVM of Java plugins cannot start: {exc}", fix)
+        return
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+        yield Finding("plugins.jvm", Level.ERROR, f"The JVM of Java plugins cannot start: {lines[0]}", fix)
+    else:
+        yield ok("plugins.jvm", "The JVM of Java plugins can start")
 
 
 def locked(path: Path) -> Finding:

@@ -49,7 +49,7 @@ def check_running(target: Target) -> Iterator[Finding]:
             yield Finding("worker.reachable", Level.ERROR, str(exc), _REACH)
             return
         yield reachable(worker)
-        yield health(rest)
+        yield from health(rest)
         yield worker.clock
         try:
             expanded: Mapping[str, Any] = rest.get("connectors", query=_EXPAND)
@@ -85,17 +85,25 @@ def reachable(worker: Worker) -> Finding:
     )
 
 
-def health(rest: Rest) -> Finding:
-    """Ask the worker whether it is healthy (KIP-1017)."""
+def health(rest: Rest) -> Iterator[Finding]:
+    """Ask the worker whether it is healthy (KIP-1017), and which of its parts are down."""
     try:
-        return ok("worker.health", str(rest.get("health").get("message")))
+        answer = rest.get("health")
     except Refused as exc:
         if exc.no_such_path:
-            return Finding("worker.health", Level.SKIPPED, "The worker is older than /health")
+            yield Finding("worker.health", Level.SKIPPED, "The worker is older than /health")
+            return
         fix = "Look into the worker's log; restart the worker if this lasts."
-        return Finding("worker.health", Level.ERROR, f"The worker is not healthy: {exc.text}", fix)
+        yield Finding("worker.health", Level.ERROR, f"The worker is not healthy: {exc.text}", fix)
+        return
     except KraalError as exc:
-        return Finding("worker.health", Level.ERROR, str(exc), "Look into the worker's log.")
+        yield Finding("worker.health", Level.ERROR, str(exc), "Look into the worker's log.")
+        return
+    yield ok("worker.health", str(answer.get("message")))
+    for part in answer.get("down", ()):
+        what = f"The worker's {part['part']} is down: {part['why']}"
+        fix = "Remove the cause; the worker starts the part again by itself. Its log says more."
+        yield Finding("worker.parts", Level.WARNING, what, fix)
 
 
 def others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator[Finding]:

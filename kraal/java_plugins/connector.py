@@ -256,9 +256,10 @@ class _Following:
             self.host.submit(lambda: self._connector.again(self, self._context), may_block=True)
 
     def down(self, why: str) -> None:
-        """Remember that the connector has ended."""
+        """Remember that the connector has ended; its runtime gets the reason when it asks for task configs."""
         del why
         self.lost = True
+        self._context.request_task_reconfiguration()
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Pass on a request of the connector."""

@@ -41,14 +41,14 @@ _THROWN: Final = "Py4JJavaError"
 class Listener(Protocol):
     """A connector or a run in the process. The methods return at once; the host's thread, `up` also others.
 
-    `up` may be called more than once for one process.
+    `up` may be called more than once for one process, `down` with each new reason.
     """
 
     def up(self) -> None:
         """The process is up: at once if it is already."""
 
     def down(self, why: str) -> None:
-        """The process has ended, and everything in it."""
+        """The process is not up: it has ended, and everything in it, or could not start, which may come repeatedly."""
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Something was reported; see `Events.java`."""
@@ -100,6 +100,8 @@ class PluginHost:
         self._jvm: Jvm | None = None
         self._starting: Jvm | None = None
         self._why = f"{self._jvm_name} is starting"
+        self._reported_why: str | None = None
+        """The last reason that listeners have; None: the process is up, or there was none."""
         self._down_s: float | None = None
         """Since when the process has not been up, in monotonic seconds; None: it is up, or not wanted yet."""
         self.starts = 0
@@ -238,8 +240,8 @@ class PluginHost:
                     failures = 0
                     self._read(jvm)
             except Exception as exc:  # noqa: BLE001 - py4j's, Java's, those of the system
-                self._why = f"{self._plugins} are not available: {_first_line(exc)}"
                 if not self._closing.is_set():
+                    self._report_down(f"{self._plugins} are not available: {_first_line(exc)}")
                     log.error("%s", self._why)  # noqa: TRY400 - the text says it all
             self._scanned.set()
             self._lost()
@@ -273,14 +275,14 @@ class PluginHost:
                 break
             except Exception as exc:  # noqa: BLE001 - py4j's, whatever it was
                 attempt += 1
-                self._why = f"{self._plugins} wait for Kafka: {_first_line(exc)}"
+                self._report_down(f"{self._plugins} wait for Kafka: {_first_line(exc)}")
                 log.warning("%s", self._why)
                 self._closing.wait(_RESTART_DELAYS_S[min(attempt, len(_RESTART_DELAYS_S) - 1)])
         if not jvm.alive or self._closing.is_set():
             return False
         log.info("%s are ready", self._plugins)
         with self._lock:
-            self._jvm, self._down_s = jvm, None
+            self._jvm, self._down_s, self._reported_why = jvm, None, None
             self._is_up.set()
         _log_errors(self._set_levels)
         for listener in self._all():
@@ -329,9 +331,15 @@ class PluginHost:
             self._is_up.clear()
         if was_up and not self._closing.is_set():
             self._down_s = time.monotonic()
-            self._why = f"{self._jvm_name} ended ({jvm.end}), and starts again"
+            self._report_down(f"{self._jvm_name} ended ({jvm.end}), and starts again")
+
+    def _report_down(self, why: str) -> None:
+        """Store why the process is not up, and pass a new reason on."""
+        self._why = why
+        if why != self._reported_why:
+            self._reported_why = why
             for listener in self._all():
-                _log_errors(partial(listener.down, self._why))
+                _log_errors(partial(listener.down, why))
 
 
 def _log_errors(work: Callable[[], object]) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from kraal.config.worker.distributed import DistributedConfig
 from kraal.config.worker.listeners import Listener
-from kraal.doctor import machine
+from kraal.doctor import machine, plugins
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.listeners import advertised, free
-from kraal.doctor.plugins import listed
+from kraal.doctor.plugins import check_plugins, listed
 from kraal.doctor.spark import check_spark, secret
 from kraal.doctor.subject import Subject, read_subject
 
@@ -176,6 +176,47 @@ def test_the_advertised_host(url: str, alone: bool, level: str) -> None:  # noqa
 
 
 # -- plugins -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def picky_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Java that refuses one option."""
+    program = tmp_path / "java"
+    program.write_text(
+        """#!/bin/sh
+        case "$*" in *-XX:Frob*) echo "Unrecognized VM option 'Frob'" >&2; exit 1;; *jmxremote.port*) exit 2;; esac
+        """
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(plugins, "find_java", lambda: program)
+
+
+@pytest.mark.usefixtures("picky_java")
+def test_entries_of_plugin_path(tmp_path: Path) -> None:
+    configured = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
+    assert [each.level for each in check_plugins(configured)] == ["ok", "warning", "ok"]
+
+
+@pytest.mark.usefixtures("picky_java")
+def test_options_that_java_refuses_are_an_error_with_its_words(tmp_path: Path) -> None:
+    text = f"plugin.path={tmp_path}\nplugins.jvm.options=-Xmx1G -Dcom.sun.management.jmxremote.port=9999"
+    findings = [
+        *check_plugins(subject(tmp_path, f"{text}\n")),
+        *check_plugins(subject(tmp_path, f"{text} -XX:Frob\n")),
+    ]
+    assert [(each.level, each.what) for each in findings if each.id == "plugins.jvm"] == [
+        ("ok", "The JVM of Java plugins can start"),
+        ("error", "The JVM of Java plugins cannot start: Unrecognized VM option 'Frob'"),
+    ]
+
+
+def test_plugins_without_java_leave_that_to_its_own_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert [each.id for each in check_plugins(subject(tmp_path, f"plugin.path={tmp_path}\n"))] == [
+        "plugins.path"
+    ]
 
 
 def test_entries_of_plugin_path_that_hold_no_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

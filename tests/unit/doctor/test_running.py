@@ -59,6 +59,16 @@ def test_a_sound_kraal_worker_is_only_read(worker: Connect) -> None:
     assert {each.method for each in worker.seen} == {"GET"}
 
 
+def test_parts_that_are_down_are_named_with_their_causes(worker: Connect) -> None:
+    why = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
+    down = [{"part": "plugins-jvm", "down_ms": 90_000, "why": why}]
+    worker.script(
+        "GET", "/health", Said(200, {"status": "healthy", "message": "Worker is ready.", "down": down})
+    )
+    finding = one(checked(worker.url), "worker.parts")
+    assert (finding.level, finding.what) == (Level.WARNING, f"The worker's plugins-jvm is down: {why}")
+
+
 def test_a_worker_that_does_not_answer() -> None:
     [finding] = checked("http://127.0.0.1:1")
     assert (finding.id, finding.level, bool(finding.fix)) == ("worker.reachable", Level.ERROR, True)

@@ -152,9 +152,10 @@ def test_a_late_error_of_an_earlier_start_leaves_the_present_one_alone(
 def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Registry) -> None:
     _, context = started(host, registry)
     host.down()
+    assert context.requests == 1, "the runtime asks for task configs, and gets the reason"
     host.up()
     assert [each[0] for each in host.requests] == ["startConnector", "startConnector"]
-    assert context.requests == 1
+    assert context.requests == 2
 
 
 def test_a_connector_starts_when_the_process_comes_up(host: FakeHost, registry: Registry) -> None:

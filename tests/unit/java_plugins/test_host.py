@@ -212,7 +212,20 @@ def test_a_start_that_fails_is_said_and_tried_again(machine: Machine, host: Plug
     machine.failures = iter([RuntimeError("no memory")])
     listener = following(host)
     host.start()
+    assert listener.next() == "Java plugins are not available: no memory"
     assert listener.next() == "up"
+
+
+def test_each_new_reason_of_a_failed_start_reaches_listeners_once(machine: Machine, host: PluginHost) -> None:
+    machine.failures = iter([RuntimeError("no memory"), RuntimeError("no memory"), RuntimeError("no Java")])
+    listener = following(host)
+    host.start()
+    reasons = [listener.next(), listener.next(), listener.next()]
+    assert reasons == [
+        "Java plugins are not available: no memory",
+        "Java plugins are not available: no Java",
+        "up",
+    ]
 
 
 def test_the_first_scan_that_fails_is_raised(machine: Machine, host: PluginHost) -> None:
@@ -236,6 +249,7 @@ def test_without_brokers_the_reason_is_said_until_they_are_there(machine: Machin
     machine.prepared = [prepared]
     listener = following(host)
     host.start()
+    assert listener.next() == "Java plugins wait for Kafka: no brokers"
     assert listener.next() == "up"
     assert prepared.start_errors == []
 

@@ -9,6 +9,7 @@ import pytest
 from actors.messages.herder import DeleteConnector, SetTargetState
 from kraal.core.errors import Unavailable
 from kraal.core.ids import ConnectorName, TargetState
+from kraal.plugins.api import ConnectorContext
 from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -84,6 +85,42 @@ def test_a_connector_whose_process_cannot_start_is_unassigned_with_the_reason(
     worker.advance(10)
     assert worker.states(NAME) == ["RUNNING", "RUNNING"]
     assert "trace" not in worker.status(NAME)["connector"]
+
+
+def test_a_connector_whose_process_ended_is_unassigned_with_the_latest_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reasons: list[str] = []
+    contexts: list[ConnectorContext] = []
+    asked: list[object] = []
+    worker = EmbeddedWorker()
+
+    def start(_connector: object, _config: object, context: ConnectorContext) -> None:
+        contexts.append(context)
+
+    def task_configs(*arguments: object) -> list[dict[str, str]]:
+        asked.append(arguments)
+        if reasons:
+            raise Unavailable(reasons[-1])
+        return [{}]
+
+    monkeypatch.setattr(FakeSourceConnector, "start", start)
+    monkeypatch.setattr(FakeSourceConnector, "task_configs", task_configs)
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    for reason in ("the JVM of Java plugins ended", "Java plugins are not available: no memory"):
+        reasons.append(reason)
+        contexts[0].request_task_reconfiguration()
+        worker.run()
+        connector = worker.status(NAME)["connector"]
+        assert (connector["state"], connector["trace"]) == ("UNASSIGNED", reason)
+    asked.clear()
+    worker.advance(0.3)
+    assert len(asked) == 1, "a later request replaces the retries of an earlier one"
+    reasons.clear()
+    contexts[0].request_task_reconfiguration()
+    worker.run()
+    connector = worker.status(NAME)["connector"]
+    assert (connector["state"], connector.get("trace")) == ("RUNNING", None)
 
 
 def test_a_connector_that_waits_for_its_process_can_be_paused_and_stopped(
