@@ -78,7 +78,7 @@ async def _health(services: Services, _request: Request) -> Response:
         async with asyncio.timeout(services.settings.health_timeout_s):
             await services.health_check.check()
     except TimeoutError:
-        return _unhealthy(services.published.latest)
+        return _unhealthy(services)
     snapshot, stall_detection = services.published.latest, services.stall_detection
     reason = None if stall_detection is None else stall_detection.why_unhealthy()
     if reason is not None:
@@ -99,17 +99,21 @@ def _stalls(stall_detection: StallDetection, snapshot: Snapshot) -> dict[str, Js
     return fields
 
 
-def _unhealthy(snapshot: Snapshot) -> Response:
+def _unhealthy(services: Services) -> Response:
+    """Answer for a herder that does not answer; while it starts, it may wait for a part that is down."""
+    snapshot, detection = services.published.latest, services.stall_detection
     stage = "" if snapshot.stage is None else f" {stage_sentence(snapshot.stage)}"
     if not snapshot.ready:
-        return _starting(stage.strip())
+        down = [] if detection is None else detection.down()
+        causes = "".join(f" {part['part']} is down: {part['why']}." for part in down)
+        return _starting(f"{stage}{causes}".strip(), {"down": [*down]} if down else {})
     text = "Worker was unable to handle this request and may be unable to handle other requests."
     return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
 
 
-def _starting(reason: str) -> Response:
+def _starting(reason: str, fields: Mapping[str, Json] = MappingProxyType({})) -> Response:
     text = f"Worker is still starting up. {reason}".strip()
-    return _worker_status(HTTPStatus.SERVICE_UNAVAILABLE, "starting", text)
+    return _worker_status(HTTPStatus.SERVICE_UNAVAILABLE, "starting", text, fields)
 
 
 def _worker_status(

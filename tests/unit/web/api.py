@@ -33,6 +33,7 @@ from kraal.metrics.progress import ProgressReports
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
 from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState
 from kraal.metrics.windows import Windows
 from kraal.plugins.registry import Registry
@@ -236,6 +237,7 @@ class Api:
         self.java = FakeJava()
         self.journal = Journal(self.clock.wall_ms)
         self.pools: Sequence[PoolState] = ()
+        self.down: Sequence[DownPart] = ()
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
         self.before_validation: Callable[[], object] = lambda: None
@@ -248,7 +250,9 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
-            stall_detection=StallDetection(self.metrics, AutoRestart(max_restarts=5), lambda: self.pools),
+            stall_detection=StallDetection(
+                self.metrics, AutoRestart(max_restarts=5), lambda: self.pools, lambda: self.down
+            ),
             progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
             dead_letters=self.kafka,

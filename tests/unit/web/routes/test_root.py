@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from actors.messages import herder as messages
 from kraal.cluster.views.snapshot import Snapshot, Stage
 from kraal.core.errors import Unavailable
+from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState, StuckCall
 from tests.unit.web.api import Api
 from web.settings import Settings
@@ -81,6 +82,18 @@ def test_health_of_a_herder_that_does_not_answer(
     api.herder.silent = True
     api.herder.publish(ready=ready, stage=stage)
     assert api.request("GET", "/health") == (code, f'{{"status":"{status}","message":"{message}"}}')
+
+
+def test_health_of_a_worker_that_waits_for_a_part_names_the_cause() -> None:
+    api = Api(SOON)
+    api.herder.silent = True
+    api.herder.publish(ready=False)
+    why = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
+    api.down = [DownPart("plugins-jvm", api.metrics.time.now() - 90, why)]
+    answer = api.client.get("/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "starting")
+    assert answer.json()["message"] == f"Worker is still starting up. plugins-jvm is down: {why}."
+    assert [part["part"] for part in answer.json()["down"]] == ["plugins-jvm"]
 
 
 def test_worker_that_waits_for_an_administrator_answers_with_the_reason() -> None:
