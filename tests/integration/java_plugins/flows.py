@@ -34,6 +34,8 @@ TRANSFORMS = [
 VERSIONED = "kraal.testing.Versioned"
 VERSIONS = ("1.0", "2.0")
 """The versions of the plugins whose names start with `VERSIONED`."""
+RUNTIMES = ("4.3.0", "4.4.0")
+"""Versions of the Kafka that runs plugins in Java workers of tests and in Kraal's."""
 PROVIDER = "kraal.testing.RotatingConfigProvider"
 POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
 OWN = ("io.confluent.connect.", "kraal.transforms.")
@@ -113,8 +115,12 @@ def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes |
 
 
 def listed(worker: WorkerProcess, plugins: Sequence[str]) -> list[dict[str, str]]:
-    """Return the entries of these plugins in the list of a worker, in its order."""
-    return [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
+    """Return the entries of these plugins in the list of a worker, in its order.
+
+    Some report the version of the Kafka that runs them, which is not the same in Kraal's and in Java's workers.
+    """
+    entries = [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
+    return [each | ({"version": "Kafka's"} if each["version"] in RUNTIMES else {}) for each in entries]
 
 
 def described(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
