@@ -45,7 +45,7 @@ IDS: Final[Mapping[str, str]] = {
     "clock.synchronized": "The kernel counts its clock as synchronized",
     "clock.records": "No record in the internal topics is from the future",
     "clock.worker": "The clocks of running workers differ from this machine's by less than 5 s",
-    "java.version": "Java 17 or 21 with all modules that Spark needs",
+    "java.version": "Java 17, 21 or 25 with all modules that Spark needs",
     "java.prepared": "`kraal prepare` has created the archive of Spark's classes",
     "listeners.free": "The addresses of the REST API are free",
     "listeners.advertised": "The advertised host can be resolved, and other workers can reach it",

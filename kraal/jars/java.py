@@ -12,31 +12,31 @@ from pathlib import Path
 from kraal.core.errors import with_hint
 from kraal.jars.errors import JavaMissing
 
-SUPPORTED = (17, 21)
+SUPPORTED = (17, 21, 25)
 """Versions that Spark 4.2 supports."""
 
 VECTOR_MODULE = "jdk.incubator.vector"
 """Module that Spark requires; Java runtimes that were reduced with jlink may lack it."""
 
-_INSTALL = "Install Java 17 or 21, and set JAVA_HOME to it."
+_INSTALL = "Install Java 17, 21 or 25, and set JAVA_HOME to it."
 
 
 def find_java() -> Path:
     """Return the `java` program from `JAVA_HOME` or `PATH`.
 
-    Raises JavaMissing if it does not exist, is not version 17 or 21, or lacks the vector module.
+    Raises JavaMissing if it does not exist, is not version 17, 21 or 25, or lacks the vector module.
     """
     java = _locate()
     release = _release(java)
     version = _major(release.get("JAVA_VERSION") or _ask_version(java))
     if version not in SUPPORTED:
         found = f"Java {version}" if version else "of an unknown version"
-        raise JavaMissing(f"Kraal requires Java 17 or 21, but {java} is {found}.", hint=_INSTALL)
+        raise JavaMissing(f"Kraal requires Java 17, 21 or 25, but {java} is {found}.", hint=_INSTALL)
     modules = release.get("MODULES", "").split()
     if modules and VECTOR_MODULE not in modules:
         raise JavaMissing(
             f"{java} lacks the module {VECTOR_MODULE}, which Spark requires.",
-            hint="Install a complete Java 17 or 21, and set JAVA_HOME to it.",
+            hint="Install a complete Java 17, 21 or 25, and set JAVA_HOME to it.",
         )
     return java
 
@@ -53,12 +53,12 @@ def _locate() -> Path:
         if not os.access(java, os.X_OK):
             raise JavaMissing(
                 f"JAVA_HOME is {home}, which does not contain bin/java.",
-                hint="Set JAVA_HOME to the directory of a Java 17 or 21.",
+                hint="Set JAVA_HOME to the directory of a Java 17, 21 or 25.",
             )
         return java
     if found := shutil.which("java"):
         return Path(found)
-    raise JavaMissing("Java was not found; Kraal requires Java 17 or 21.", hint=_INSTALL)
+    raise JavaMissing("Java was not found; Kraal requires Java 17, 21 or 25.", hint=_INSTALL)
 
 
 def _release(java: Path) -> dict[str, str]:

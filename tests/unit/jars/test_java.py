@@ -35,40 +35,40 @@ def test_path_is_searched_without_java_home(home: Path, monkeypatch: pytest.Monk
     assert find_java() == home / "bin" / "java"
 
 
-@pytest.mark.parametrize("version", ["17.0.15", "21", "21.0.2"])
+@pytest.mark.parametrize("version", ["17.0.15", "21", "21.0.2", "25.0.3"])
 def test_supported_versions(home: Path, version: str) -> None:
     release(home, version)
     assert find_java() == home / "bin" / "java"
 
 
-@pytest.mark.parametrize(("version", "major"), [("1.8.0_402", 8), ("11.0.2", 11), ("25", 25)])
+@pytest.mark.parametrize(("version", "major"), [("1.8.0_402", 8), ("11.0.2", 11), ("24", 24)])
 def test_other_versions_are_refused_by_name(home: Path, version: str, major: int) -> None:
     release(home, version)
     with pytest.raises(
-        JavaMissing, match=rf"requires Java 17 or 21, but .*bin/java is Java {major}\.$"
+        JavaMissing, match=rf"requires Java 17, 21 or 25, but .*bin/java is Java {major}\.$"
     ) as caught:
         find_java()
-    assert caught.value.hint == "Install Java 17 or 21, and set JAVA_HOME to it."
+    assert caught.value.hint == "Install Java 17, 21 or 25, and set JAVA_HOME to it."
 
 
 def test_a_trimmed_java_is_refused(home: Path) -> None:
     release(home, "17.0.1", modules="java.base java.xml")
     with pytest.raises(JavaMissing, match=VECTOR_MODULE) as caught:
         find_java()
-    assert caught.value.hint.startswith("Install a complete Java 17 or 21")
+    assert caught.value.hint.startswith("Install a complete Java 17, 21 or 25")
 
 
 def test_a_java_home_without_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaMissing, match="does not contain bin/java") as caught:
         find_java()
-    assert caught.value.hint == "Set JAVA_HOME to the directory of a Java 17 or 21."
+    assert caught.value.hint == "Set JAVA_HOME to the directory of a Java 17, 21 or 25."
 
 
 def test_a_machine_without_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JavaMissing, match="Java was not found; Kraal requires Java 17 or 21"):
+    with pytest.raises(JavaMissing, match="Java was not found; Kraal requires Java 17, 21 or 25"):
         find_java()
 
 
@@ -79,5 +79,5 @@ def test_main_prints_the_reason_and_a_hint(
     assert main() == 1
     assert capsys.readouterr().err == (
         f"JAVA_HOME is {tmp_path}, which does not contain bin/java.\n"
-        "Hint: Set JAVA_HOME to the directory of a Java 17 or 21.\n"
+        "Hint: Set JAVA_HOME to the directory of a Java 17, 21 or 25.\n"
     )
