@@ -62,7 +62,7 @@ ENV PATH=/opt/kraal/bin:/opt/java/bin:$PATH JAVA_HOME=/opt/java LANG=C.UTF-8 PYT
     KRAAL_CACHE=/opt/kraal/cache KRAAL_STATE=/var/lib/kraal
 # Classes for Java plugins, and the archive of Spark's classes, which is valid for exactly these files.
 RUN kraal prepare --java-plugins && rm -r /tmp/hsperfdata_root
-# Plugins to add, separated by spaces: --build-arg PLUGINS="org.postgresql:postgresql:42.7.8"
+# Plugins to add, separated by spaces: --build-arg PLUGINS="org.postgresql:postgresql:42.7.14"
 ARG PLUGINS=""
 # hadolint ignore=SC2086
 RUN if [ -n "$PLUGINS" ]; then kraal plugins add --lock /opt/kraal/plugins.lock $PLUGINS; fi

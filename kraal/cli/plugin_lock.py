@@ -48,7 +48,7 @@ _what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|FILE
     cls=ClientCommand,
     short_help="Add jars, wheels and Java plugins to the plugin lock.",
     examples=(
-        "kraal plugins add org.postgresql:postgresql:42.7.8",
+        "kraal plugins add org.postgresql:postgresql:42.7.14",
         "kraal plugins add dist/kraal_orders-0.1.0-py3-none-any.whl --worker http://127.0.0.1:8083",
         "kraal plugins add kraal-orders==0.1.0 --lock /etc/kraal/plugins.lock",
         "kraal plugins add io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final",

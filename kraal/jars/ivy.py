@@ -98,17 +98,24 @@ def retrieve(
     description = into / "ivy.xml"
     description.write_text(describe(wanted, transitive=transitive), encoding="utf-8")
     pattern = f"{into}/jars/[organisation]__[artifact]__[revision](-[classifier]).[ext]"
-    command = [str(find_java()), f"-Divy.default.ivy.user.dir={into}/user", "-jar", str(_ivy_jar())]
-    if settings := os.environ.get("KRAAL_IVY_SETTINGS"):
-        command += ["-settings", settings]
     # Two words after -types: Ivy reads "jar,bundle" as one type. Without bundle, OSGi jars are missing.
-    command += ["-cache", f"{into}/cache", "-ivy", str(description), "-confs", "default"]
-    command += ["-types", "jar", "bundle", _ARCHIVE, "-retrieve", pattern]
+    command = [*ivy_command(into, description), "-types", "jar", "bundle", _ARCHIVE, "-retrieve", pattern]
     code, output = _run(command, progress)
     if code != 0:
         missing = () if _OFFLINE.search(output) else _missing(output)
         raise JarsUnavailable(_sentence(output), hint=_MIRROR, missing=missing)
     return sorted((into / "jars").glob("*"))
+
+
+def ivy_command(into: Path, description: Path) -> list[str]:
+    """Return the command that runs Ivy for `description`, with everything that it writes in the directory `into`.
+
+    Raises JarsUnavailable, JavaMissing.
+    """
+    command = [str(find_java()), f"-Divy.default.ivy.user.dir={into}/user", "-jar", str(_ivy_jar())]
+    if settings := os.environ.get("KRAAL_IVY_SETTINGS"):
+        command += ["-settings", settings]
+    return [*command, "-cache", f"{into}/cache", "-ivy", str(description), "-confs", "default"]
 
 
 def describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:

@@ -75,18 +75,18 @@ ALONE = {
     # Not transitive, because Spark provides the other jars and a second version would conflict.
     "spark": (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0",
         "org.apache.kafka:kafka-clients:3.9.2",
-        "org.apache.commons:commons-pool2:2.12.0",
+        "org.apache.commons:commons-pool2:2.13.1",
     ),
     # MirrorMaker's connectors, for `kraal mirror`.
     "mirror": tuple(
         f"org.apache.kafka:{m}:{MIRROR_KAFKA}" for m in ("connect-mirror", "connect-mirror-client")
     ),
     # Compiles Kraal's own Java where there is no JDK.
-    "compiler": ("org.eclipse.jdt:ecj:3.42.0",),
+    "compiler": ("org.eclipse.jdt:ecj:3.46.100",),
     # For the tests of Kraal's own Java.
-    "junit": ("org.junit.platform:junit-platform-console-standalone:1.13.4",),
+    "junit": ("org.junit.platform:junit-platform-console-standalone:6.1.3",),
     # For tests of Java plugins.
     "connect-tests": (f"org.apache.kafka:connect-runtime:jar:test:{KAFKA}",),
     # Kafka's verifiable connectors, which are not released any more.
@@ -123,7 +123,7 @@ ALONE = {
     "pubsub": ("com.google.cloud:pubsub-group-kafka-connector:1.3.3",),
     "debezium-mariadb": ("io.debezium:debezium-connector-mariadb:tar.gz:plugin:3.5.0.Final",),
     # For tests of JDBC with a real server; Kraal itself includes no driver.
-    "postgresql": ("org.postgresql:postgresql:42.7.8",),
+    "postgresql": ("org.postgresql:postgresql:42.7.14",),
     # For tests of object stores with a real server. Users add hadoop-aws with its dependencies, a single jar of 690 MB;
     # these are the parts that are used. Spark provides Netty, Apache's HTTP client and logging.
     "s3a": (

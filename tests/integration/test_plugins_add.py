@@ -20,8 +20,8 @@ from tests.fakes.spark.pipe import create_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-DRIVER = "org.postgresql:postgresql:42.7.8"
-NEWER = "org.postgresql:postgresql:42.7.9"
+DRIVER = "org.postgresql:postgresql:42.7.13"
+NEWER = "org.postgresql:postgresql:42.7.14"
 FETCH_S = 600.0
 
 

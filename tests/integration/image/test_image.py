@@ -31,7 +31,7 @@ UP_S: Final = 120.0
 STARTS: Final = 10
 """At most; on a quiet machine the first one is fast enough."""
 LINES: Final = 10_000
-DRIVER: Final = "org.postgresql:postgresql:42.7.8"
+DRIVER: Final = "org.postgresql:postgresql:42.7.14"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,14 @@ def test_the_plugins_jvm_has_the_class_path_of_a_java_worker() -> None:
     mirrors = {name: kafkas.pop(name) for name in ("connect-mirror", "connect-mirror-client")}
     assert set(kafkas.values()) == {"4.4.0"}
     assert set(mirrors.values()) == {"4.3.0"}, "the repository has no later one"
+
+
+def test_spark_s_jars_have_the_version_of_pyspark() -> None:
+    groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
+    revisions = {
+        jar.coordinates.revision for jar in groups["spark"] if jar.coordinates.org == "org.apache.spark"
+    }
+    assert revisions == {version("pyspark")}
 
 
 def test_an_unknown_group_is_refused_with_the_names_there_are() -> None:

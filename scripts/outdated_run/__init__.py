@@ -1,0 +1,1 @@
+"""Lists pinned versions that are behind, and what stops them."""

@@ -1,0 +1,86 @@
+"""Asks registries for newest versions, with pip, Ivy and npm as configured on the machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from kraal.jars import ivy
+from kraal.jars.ivy import Coordinates
+from scripts.outdated_run.report import is_final
+
+_PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+_TIMEOUT_S: Final = 1_800.0
+_ROUNDS: Final = 4
+"""How many previews of one module are skipped at most."""
+
+
+def newest_installed() -> dict[tuple[str, str], str]:
+    """Return the newest versions of those packages of this environment that are behind.
+
+    Raises CalledProcessError, TimeoutExpired.
+    """
+    output = _run([*_PIP, "list", "--outdated", "--format", "json"])
+    return {
+        ("python", canonicalize_name(each["name"])): each["latest_version"] for each in json.loads(output)
+    }
+
+
+def newest_python(names: Iterable[str]) -> dict[tuple[str, str], str]:
+    """Return the newest versions of packages that are not installed here. Raises as above."""
+    newest = {}
+    for name in names:
+        first = _run([*_PIP, "index", "versions", name]).split("\n", 1)[0]
+        if version := re.search(r"\(([^)]+)\)", first):
+            newest["python", name] = version[1]
+    return newest
+
+
+def newest_javascript(names: Iterable[str]) -> dict[tuple[str, str], str]:
+    """Return the newest versions of packages of npm. Raises OSError too, if npm is not installed."""
+    return {("javascript", name): _run(["npm", "view", name, "version"]).strip() for name in names}
+
+
+def newest_maven(modules: Iterable[str]) -> dict[tuple[str, str], str]:
+    """Return the newest final versions of modules `org:name`, without downloading their jars.
+
+    Modules without one are left out. Raises JarsUnavailable, JavaMissing, TimeoutExpired.
+    """
+    wanted = dict.fromkeys(modules, "latest.release")
+    newest: dict[tuple[str, str], str] = {}
+    for _ in range(_ROUNDS):
+        if not wanted:
+            break
+        served = _resolve(wanted)
+        newest |= {("maven", name): version for name, version in served.items() if is_final(version)}
+        wanted = {name: f"(,{version}[" for name, version in served.items() if not is_final(version)}
+    return newest
+
+
+def _resolve(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return which version of each module Ivy resolves for a dynamic revision."""
+    with tempfile.TemporaryDirectory(prefix="kraal-outdated-") as scratch:
+        description = Path(scratch) / "ivy.xml"
+        modules = [Coordinates.parse(f"{name}:{revision}") for name, revision in wanted.items()]
+        description.write_text(ivy.describe(modules, transitive=False), encoding="utf-8")
+        command = ivy.ivy_command(Path(scratch), description)
+        # No file has this type, so nothing is downloaded. The exit code is 1 if one module is not served.
+        done = subprocess.run(
+            [*command, "-types", "none"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    found = re.findall(r"^\tfound (\S+)#(\S+);(\S+) in ", done.stdout, re.MULTILINE)
+    return {f"{org}:{name}": version for org, name, version in found}
+
+
+def _run(command: list[str]) -> str:
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True, stdin=subprocess.DEVNULL
+    ).stdout

@@ -1,0 +1,108 @@
+"""Decides which pins are behind, and what stops each. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from scripts.outdated_run.holds import HOLDS
+from scripts.outdated_run.pins import Pin
+
+Newest = Mapping[tuple[str, str], str]
+"""The newest final version that a registry serves, by registry and name."""
+
+_SPARK: Final = ("python", "pyspark")
+_SPARK_JARS: Final = "org.apache.spark:"
+_NAMES_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Packages that move together, the newest version of any of them, and what stops the move (empty: nothing)."""
+
+    names: tuple[str, ...]
+    version: str
+    newest: str
+    reason: str
+
+    def line(self) -> str:
+        """Return one line of the report."""
+        names = ", ".join(self.names[:_NAMES_SHOWN])
+        more = len(self.names) - _NAMES_SHOWN
+        text = f"{names}{f' and {more} more' if more > 0 else ''}: {self.version} -> {self.newest}"
+        return f"{text} ({self.reason})" if self.reason else text
+
+
+def order(version: str) -> tuple[int, ...]:
+    """Return the numbers in a version, by which versions of one package are compared."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def is_final(version: str) -> bool:
+    """Return whether a version is neither a preview nor a release candidate."""
+    return re.search(r"(alpha|beta|preview|snapshot|[.-](rc|cr|m)[.-]?\d)", version, re.IGNORECASE) is None
+
+
+def find_behind(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) -> list[Behind]:
+    """Return what is behind, in the order of the pins.
+
+    Args:
+        pins: the pinned versions.
+        newest: what registries serve; a pin without an entry is left out.
+        limits: for Python packages with a newer version, the requirement of another package that excludes it.
+    """
+    families: dict[tuple[str, ...], list[Pin]] = {}
+    for pin in pins:
+        if (pin.registry, pin.name) in newest:
+            families.setdefault(_family(pin), []).append(pin)
+    lines = []
+    for members in families.values():
+        version = members[0].version
+        served = {pin.name: newest[pin.registry, pin.name] for pin in members}
+        target = max(served.values(), key=order)
+        if order(target) > order(version):
+            reasons = [_hold(members[0]), limits.get(members[0].name, ""), _missing(served, target)]
+            reason = "; ".join(each for each in reasons if each)
+            lines.append(Behind(tuple(served), version, target, reason))
+    return lines
+
+
+def find_limits(requirements: Iterable[tuple[str, str]], newest: Newest) -> dict[str, str]:
+    """Return for each Python package the requirement that excludes its newest version.
+
+    Args:
+        requirements: pairs of an installed package and one of its requirements, as in its metadata.
+        newest: what registries serve.
+    """
+    limits: dict[str, str] = {}
+    for package, text in requirements:
+        requirement = Requirement(text)
+        name = canonicalize_name(requirement.name)
+        version = newest.get(("python", name))
+        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if version and applies and not requirement.specifier.contains(version):
+            limits[name] = f"{package} requires {requirement.name}{requirement.specifier}"
+    return limits
+
+
+def _family(pin: Pin) -> tuple[str, ...]:
+    """Return what moves together: Spark with its jars, and jars of one organization that have one version."""
+    if (pin.registry, pin.name) == _SPARK or pin.name.startswith(_SPARK_JARS):
+        return _SPARK
+    if pin.registry == "maven":
+        return (pin.name.partition(":")[0], pin.version, _hold(pin))
+    return (pin.registry, pin.name, pin.version)
+
+
+def _hold(pin: Pin) -> str:
+    return HOLDS.get(f"{pin.source}/{pin.name}") or HOLDS.get(pin.source) or HOLDS.get(pin.name, "")
+
+
+def _missing(served: Mapping[str, str], target: str) -> str:
+    lagging = [name for name, version in served.items() if order(version) < order(target)]
+    return f"{target} is not served: {', '.join(lagging)}" if lagging else ""
