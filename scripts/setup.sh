@@ -35,7 +35,7 @@ _kraal_fail() {
 
 _kraal_find_python() {
     local candidate
-    for candidate in ${KRAAL_PYTHON:+"$KRAAL_PYTHON"} python3 python3.11 python3.12 python3.13; do
+    for candidate in ${KRAAL_PYTHON:+"$KRAAL_PYTHON"} python3 python3.11 python3.12 python3.13 python3.14; do
         # Not the Python of a virtual environment: .venv may be active, and is removed when its packages change.
         if _kraal_python=$("$candidate" -c \
             'import sys; sys.version_info < (3, 11) and sys.exit(1); print(sys._base_executable)' 2>/dev/null); then

@@ -23,6 +23,18 @@ from cryptography.x509.oid import NameOID
 
 PASSWORD = "store secret"  # noqa: S105 - of stores that live as long as a test
 
+_SIGNS = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 @dataclass(frozen=True)
 class Certified:
@@ -93,6 +105,8 @@ def _signed(
 ) -> x509.Certificate:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
+    signer = issuer.key if issuer else key
+    # The extensions that RFC 5280 requires, and Python from 3.13 on (ssl.VERIFY_X509_STRICT).
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -102,8 +116,14 @@ def _signed(
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=2))
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
     )
+    if authority:
+        builder = builder.add_extension(_SIGNS, critical=True)
     if address is not None:
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         builder = builder.add_extension(names, critical=False)
-    return builder.sign(issuer.key if issuer else key, hashes.SHA256())
+    return builder.sign(signer, hashes.SHA256())

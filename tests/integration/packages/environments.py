@@ -14,6 +14,8 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from tests.fakes.distributions import ROOT, requirements
 
+PYTHON = os.environ.get("KRAAL_TEST_PYTHON") or sys.executable
+"""The Python of the environments; pip is that of this process."""
 Done = subprocess.CompletedProcess[str]
 PATIENCE_S = 1200.0
 """Long enough for pip to build PySpark."""
@@ -27,8 +29,8 @@ class Environment:
 
     @classmethod
     def make(cls, place: Path) -> Environment:
-        """Make an empty one with this Python."""
-        checked([sys.executable, "-m", "venv", "--without-pip", str(place)])
+        """Make an empty one."""
+        checked([PYTHON, "-m", "venv", "--without-pip", str(place)])
         return cls(place)
 
     @property
