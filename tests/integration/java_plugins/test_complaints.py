@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from kraal.broker.broker import Broker, free_port
+from kraal.jars.lock import KAFKA, PLUGINS_KAFKA
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from scripts.harness.processes import freeze
@@ -124,7 +125,7 @@ def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
 ) -> None:
     """apache/flink-cdc#1094 and #2984, risingwavelabs/risingwave#23511; its directory has other clients, too."""
 
-    def told(side: ProcessCluster) -> list[str | None]:
+    def run_plugin(side: ProcessCluster) -> list[str | None]:
         name, worker = a_name("clients"), side.alive[0]
         config = {
             "connector.class": "kraal.testing.ClientSource",
@@ -134,19 +135,18 @@ def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
         }
         side.create(name, config)
         for start in range(1, 4):
-            worker.wait_until("it had told", lambda: len(side.values(name)) == start)  # noqa: B023
+            worker.wait_until("it had written", lambda: len(side.values(name)) == start)  # noqa: B023
             worker.wait_for_states(name, RUNNING)
             if start < 3:
                 side.restart(name)
-        found = side.values(name)
+        values = side.values(name)
         side.delete(name)
         for complaint in ("Unable to register", "InstanceAlreadyExists"):
             assert complaint not in worker.log_text()
-        return found
+        return values
 
-    mine = told(cluster)
-    assert mine == told(java)
-    assert mine == ["4.3.0 1 1", "4.3.0 2 1", "4.3.0 3 1"]
+    for side, kafka in ((cluster, PLUGINS_KAFKA), (java, KAFKA)):
+        assert run_plugin(side) == [f"{kafka} {start} 1" for start in (1, 2, 3)]
 
 
 def test_restarts_register_no_bean_twice(cluster: ProcessCluster) -> None:
