@@ -115,12 +115,9 @@ def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes |
 
 
 def listed(worker: WorkerProcess, plugins: Sequence[str]) -> list[dict[str, str]]:
-    """Return the entries of these plugins in the list of a worker, in its order.
-
-    Some report the version of the Kafka that runs them, which is not the same in Kraal's and in Java's workers.
-    """
+    """Return the entries of these plugins in the list of a worker, in its order."""
     entries = [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
-    return [each | ({"version": "Kafka's"} if each["version"] in RUNTIMES else {}) for each in entries]
+    return [_of_any_runtime(each) for each in entries]
 
 
 def described(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
@@ -128,7 +125,8 @@ def described(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
     answer = worker.get(f"/connector-plugins/{plugin}/config")
     assert answer.status == 200, answer
     own = [each["name"] for each in answer.body].index("name")  # Connect's keys come after the plugin's
-    return [each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(answer.body)]
+    entries = (each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(answer.body))
+    return [_of_any_runtime(each) for each in entries]
 
 
 def validated(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any]:
@@ -145,8 +143,19 @@ def validated(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any
             each["definition"]["documentation"] = ""
             values = each["value"]["recommended_values"]
             each["value"]["recommended_values"] = [value for value in values if not value.startswith(OWN)]
-            found[each["value"]["name"]] = each
+            found[each["value"]["name"]] = _of_any_runtime(each)
     return {**answer.body, "configs": found, "groups": sorted(answer.body["groups"])}
+
+
+def _of_any_runtime(answer: Any) -> Any:
+    """Return an answer without the version of the Kafka that runs the plugin, which some plugins report as theirs."""
+    match answer:
+        case dict():
+            return {key: _of_any_runtime(value) for key, value in answer.items()}
+        case list():
+            return [_of_any_runtime(each) for each in answer]
+        case _:
+            return "Kafka's" if answer in RUNTIMES else answer
 
 
 def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bool:
