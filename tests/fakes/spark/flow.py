@@ -81,6 +81,19 @@ class Flow:
         for name in self.names:
             self.cluster.wait_for_states(name, RUNNING)
 
+    def wait_until_balanced(self, workers: int) -> None:
+        """Wait until everything runs, each worker with as much as any other but for one connector and one task."""
+
+        def balanced() -> bool:
+            work = self.cluster.work()
+            return (
+                work.total() == 2 * len(self.names)
+                and len(work) == workers
+                and max(work.values()) - min(work.values()) <= 2
+            )
+
+        self.cluster.wait_until("work was balanced", balanced)
+
     def wait_until_through(self) -> None:
         """Wait until the last line of each pipe came out."""
         for pipe in self.pipes:
@@ -217,16 +230,6 @@ class StatusTopic:
             assert bounds is not None
             ends[partition] = bounds[1]
         return ends
-
-
-def wait_until_balanced(cluster: ProcessCluster, workers: int) -> None:
-    """Wait until each worker has as many connectors, and as many tasks, as any other, but for one of each."""
-
-    def balanced() -> bool:
-        work = cluster.work()
-        return not work or (len(work) == workers and max(work.values()) - min(work.values()) <= 2)
-
-    cluster.wait_until("work was balanced", balanced)
 
 
 def rounded(pauses: Mapping[str, float]) -> list[float]:

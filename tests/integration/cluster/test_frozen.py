@@ -17,7 +17,7 @@ import pytest
 from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.spark.flow import Flow, rounded, wait_until_balanced
+from tests.fakes.spark.flow import Flow, rounded
 
 pytestmark = pytest.mark.ci
 
@@ -52,7 +52,7 @@ def two(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 def flow(two: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
     """Three pipes, work on both workers."""
     made = Flow(two, broker.bootstrap, tmp_path, 3)
-    wait_until_balanced(two, 2)
+    made.wait_until_balanced(2)
     yield made
     made.stop()
     made.delete()
@@ -95,7 +95,7 @@ def test_thawed_worker_rejoins_without_committing_after_its_work_has_moved(
         frozen.wait_until(
             "it was in the group again", lambda: "Joined group at generation" in frozen.log_text()[seen:]
         )
-        wait_until_balanced(two, 2)
+        flow.wait_until_balanced(2)
         flow.wait_until_running()
         flow.wait_until_lines_come_again()
     assert set(flow.owners().values()) == {frozen_id, other_id}
@@ -136,7 +136,7 @@ def test_workers_come_back_to_the_same_work_after_their_broker_was_away(
     with flow.flowing():
         broker.stop()
         broker.start()
-        wait_until_balanced(two, 2)
+        flow.wait_until_balanced(2)
         flow.wait_until_running()
         flow.wait_until_lines_come_again()
         leaders = {worker.get("/").status for worker in two.workers}

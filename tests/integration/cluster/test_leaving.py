@@ -14,7 +14,7 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.spark.flow import Flow, rounded, wait_until_balanced
+from tests.fakes.spark.flow import Flow, rounded
 
 pytestmark = pytest.mark.ci
 
@@ -52,13 +52,13 @@ def is_healthy(worker: WorkerProcess) -> bool:
 def test_a_worker_that_joins_gets_its_share_in_two_rounds_and_one_that_ends_gives_it_back(
     flow: Flow, travellers: ProcessCluster
 ) -> None:
-    wait_until_balanced(travellers, 3)
+    flow.wait_until_balanced(3)
     first = travellers.workers[0]
     with flow.flowing():
         seen = len(first.log_text())
         travellers.start(1)
         newcomer = travellers.workers[-1]
-        wait_until_balanced(travellers, 4)
+        flow.wait_until_balanced(4)
         flow.wait_until_running()
         rounds = set(re.findall(r"Joined group at generation (\d+)", first.log_text()[seen:]))
         assert 1 <= len(rounds) <= MOST_ROUNDS, rounds
@@ -70,7 +70,7 @@ def test_a_worker_that_joins_gets_its_share_in_two_rounds_and_one_that_ends_give
         assert took_s < STATED_S
         travellers.workers.remove(newcomer)
         newcomer.close()
-        wait_until_balanced(travellers, 3)
+        flow.wait_until_balanced(3)
         flow.wait_until_running()
         flow.wait_until_lines_come_again()
     log.info("a fourth worker: %.1f s without lines; it ended in %.1f s", joining_s, took_s)
@@ -85,12 +85,12 @@ def test_a_rolling_restart_neither_loses_nor_repeats_a_line(flow: Flow, travelle
             assert worker.end() == 0
             took_s = time.monotonic() - began
             assert took_s < STATED_S
-            wait_until_balanced(travellers, 2)
+            flow.wait_until_balanced(2)
             other = travellers.alive[0]
             seen = len(other.log_text())
             worker.start()
             worker.wait_until("it was in the group", partial(is_healthy, worker))
-            wait_until_balanced(travellers, 3)
+            flow.wait_until_balanced(3)
             flow.wait_until_running()
             rounds = set(re.findall(r"Joined group at generation (\d+)", other.log_text()[seen:]))
             assert 1 <= len(rounds) <= MOST_ROUNDS, rounds

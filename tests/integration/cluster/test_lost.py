@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.spark.flow import Flow, StatusTopic, rounded, wait_until_balanced
+from tests.fakes.spark.flow import Flow, StatusTopic, rounded
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +43,8 @@ def mortals(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def flow(mortals: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
     """Six pipes on three workers."""
     mortals.start_dead()
-    wait_until_balanced(mortals, WORKERS)
     made = Flow(mortals, kafka.bootstrap, tmp_path, 6)
-    wait_until_balanced(mortals, WORKERS)
+    made.wait_until_balanced(WORKERS)
     yield made
     made.stop()
     made.delete()
