@@ -1,9 +1,9 @@
 """Herder state: the snapshot that the herder publishes, and the objects that its parts share.
 
 Used on the herder's thread only, by the herder and the parts that it is made of (`actors.herding`). Each field has one
-owner, which changes it through its verbs: this class the snapshot, `Work` the assignment and the instances that the
-worker was told to run, `LogWrites` the writes that are not answered. Of the `RestartHistory`, `Work` owns the restart
-counts, `AutoRestarts` the failed instances, `Restarts` the requests, `TaskConfigs` the published task configs.
+owner, which changes it through its verbs: this class the snapshot, `Work` the assignment and the instances that were
+assigned to the worker actor, `LogWrites` the writes that are not answered. Of the `RestartHistory`, `Work` owns the
+restart counts, `AutoRestarts` the failed instances, `Restarts` the requests, `TaskConfigs` the published task configs.
 """
 
 from __future__ import annotations

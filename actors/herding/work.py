@@ -1,4 +1,4 @@
-"""Work of this worker: its assignment, and the instances that the worker actor was told to run.
+"""Work of this worker: its assignment, and the instances that were assigned to the worker actor.
 
 Part of the herder; runs on its thread only. The other parts change these fields through the verbs here.
 """
@@ -39,7 +39,7 @@ class Work:
         Args:
             worker: the worker actor.
             connectors: returns the config that was read.
-            is_live: whether the worker actor may be told; see `HerderState.live`.
+            is_live: whether messages may be sent to the worker actor; see `HerderState.live`.
             restart_counts: number of restarts of each instance, for whatever reason; outlives the herder.
         """
         self._worker = worker
@@ -48,7 +48,7 @@ class Work:
         self._restart_counts = restart_counts
         self._assignment = Assignment()
         self._announced: set[Instance] = set()
-        """Instances that the worker was told about and has not reported as stopped."""
+        """Instances that were assigned to the worker actor, which has not reported them as stopped."""
         self._leaving: set[Instance] = set()
         """Those of them that are no longer wanted."""
         self._suspended: dict[ConnectorName, int] = {}
@@ -62,7 +62,7 @@ class Work:
 
     @property
     def announced(self) -> frozenset[Instance]:
-        """Instances that the worker was told about and has not reported as stopped."""
+        """Instances that were assigned to the worker actor, which has not reported them as stopped."""
         return frozenset(self._announced)
 
     @property
@@ -71,7 +71,7 @@ class Work:
         return bool(self._leaving)
 
     def wanted(self, name: ConnectorName) -> Mapping[Instance, Wanted]:
-        """Return the instances of a connector that the worker was told to run."""
+        """Return the instances of a connector that are assigned to the worker actor."""
         return self._wanted.get(name, {})
 
     def assign(self, assignment: Assignment) -> set[ConnectorName]:

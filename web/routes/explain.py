@@ -1,7 +1,7 @@
 """`GET /connectors/{c}/explain`: why a connector and its tasks run where they do, and their states. Kraal's addition.
 
-Any worker answers: it asks the leader, which knows the decisions about assignments, and the workers that run the
-instances, which know about stalls, automatic restarts and causes.
+Any worker answers: it asks the leader for the decisions about assignments, and the workers that run the instances for
+stalls, automatic restarts and causes.
 """
 
 from __future__ import annotations
