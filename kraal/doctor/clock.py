@@ -65,7 +65,7 @@ def judge_worker_time(url: str, date: str | None, sent_s: float, received_s: flo
     """Judge the header `Date` of a worker's answer.
 
     Args:
-        url: URL of the worker, for the message.
+        url: URL of the worker, shown in the finding.
         date: The header; its resolution is a second.
         sent_s: When the request was sent, in seconds since the epoch.
         received_s: When the answer was received.

@@ -109,8 +109,8 @@ class SparkEngine:
         self._slots = Slots()
         self._session = Session(worker, jars, directory, self._notify, self._is_awaited, archive)
         self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
-        self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=is_local(worker))
-        self.worker_producers = WorkerProducers(self.coalescer.put, is_local=is_local(worker))
+        self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=self._is_local)
+        self.worker_producers = WorkerProducers(self.coalescer.put, is_local=self._is_local)
         self._context = self._make_context(worker, plugins, chains, leave or _wait, str(directory))
         if at_once:
             self._session.start()
@@ -278,12 +278,12 @@ class SparkEngine:
             worker=worker,
             plugins=plugins,
             chains=chains,
-            view=_View(worker.get("bootstrap.servers", ""), is_local(worker), scratch),
+            view=_View(worker.get("bootstrap.servers", ""), self._is_local, scratch),
             jobs=self._jobs.of(NOBODY),
             coalescer=self.coalescer,
             lanes=self.lanes,
             worker_producers=self.worker_producers,
-            producers=Producers(self._session, self._canceller, in_executors=not is_local(worker)),
+            producers=Producers(self._session, self._canceller, in_executors=not self._is_local),
             leave=leave,
             poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
             pace=Pace(time.monotonic),

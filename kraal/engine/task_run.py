@@ -40,7 +40,7 @@ from kraal.engine.executor import (
     failure,
 )
 from kraal.engine.lease_watch import LeaseWatch
-from kraal.engine.relaunch import Relaunch
+from kraal.engine.relaunch import LEASE_CHECK_INTERVAL_S, Relaunch
 from kraal.engine.run_host import Host, PollTimer, Steps, WaitingReports
 from kraal.engine.session.session import SparkAway
 from kraal.engine.thread_pool import Owner
@@ -49,7 +49,6 @@ from kraal.plugins.api import RetriableError
 log = logging.getLogger(__name__)
 
 RETRY_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_LEASE_CHECK_INTERVAL_S = 0.5
 
 
 MakeExecutor = Callable[[], Executor]
@@ -258,7 +257,7 @@ class TaskRun:
             if requests.commit is not None or not (requested or executor.polls_idle or ends_flow):
                 return False  # a commit or a hold has replaced the request since this poll was scheduled
             if requested and not self._has_lease():
-                self._timer.set(_LEASE_CHECK_INTERVAL_S)
+                self._timer.set(LEASE_CHECK_INTERVAL_S)
                 return False
             self._phase = Phase.POLLING
             self._steps.begin("poll")

@@ -76,8 +76,8 @@ def _resolve(wanted: Mapping[str, str]) -> dict[str, str]:
         done = subprocess.run(
             [*command, "-types", "none"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
-    found = re.findall(r"^\tfound (\S+)#(\S+);(\S+) in ", done.stdout, re.MULTILINE)
-    return {f"{org}:{name}": version for org, name, version in found}
+    resolved = re.findall(r"^\tfound (\S+)#(\S+);(\S+) in ", done.stdout, re.MULTILINE)
+    return {f"{org}:{name}": version for org, name, version in resolved}
 
 
 def _run(command: list[str]) -> str:

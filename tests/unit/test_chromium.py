@@ -64,8 +64,8 @@ LOCKED = Locked("@some/browser", "1.2.3", hashlib.sha512(PACKAGE).digest())
 @pytest.fixture
 def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Registry]]:
     """A registry on loopback that npm is configured for, on a machine without npm and without browsers."""
-    made = type("Made", (Registry,), {"package": PACKAGE, "requests": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
+    registry = type("NewRegistry", (Registry,), {"package": PACKAGE, "requests": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), registry)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     (tmp_path / "home").mkdir()
@@ -80,7 +80,7 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Regist
     monkeypatch.delenv("KRAAL_CHROMIUM", raising=False)
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    yield made
+    yield registry
     server.shutdown()
     thread.join()
     server.server_close()

@@ -20,7 +20,7 @@ class PlacedBy(StrEnum):
     STATIC = auto()
     """Its worker lists it (KIP-987)."""
     NEW = auto()
-    """It was a new submission, for the member with the least work."""
+    """A new submission, assigned to the member with the fewest connectors or tasks."""
     REVOKED = auto()
     """Another member stopped it in the round before."""
     CANDIDATE = auto()
@@ -94,7 +94,7 @@ _TEXTS = {
         "Assigned in generation {}: its worker had left and did not return within scheduled.rebalance.max.delay.ms."
     ),
     PlacedBy.UNDELIVERED: "Assigned again in generation {}: its worker did not receive the previous assignment.",
-    PlacedBy.EAGER: "Assigned in generation {}: the eager protocol assigns all work anew in each rebalance.",
+    PlacedBy.EAGER: "Assigned in generation {}: the eager protocol reassigns all work in each rebalance.",
     PlacedBy.REPORTED: (
         "Its worker already ran it in generation {}, the first one that this leader assigned: the decision is older."
     ),

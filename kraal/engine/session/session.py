@@ -148,7 +148,7 @@ class Session:
         return DownPart("spark", since_s, state.reason)
 
     def spark(self) -> Spark:
-        """Return the living session. Starts one if none was started, and raises SparkAway while there is none."""
+        """Return the running session. Without one, have it started if it never was, and raise SparkAway."""
         spark = self._spark
         if spark is None:
             self.start()

@@ -236,12 +236,11 @@ class SourceExecutor:
         if table is None or not polled.is_small or not self._facts.may_go_without_job:
             return polled
         plain = is_plain(table, parts.plan(batch, client_options.SHARED_CLIENT))
-        return replace(
-            polled,
-            is_plain=plain,
-            passes_here=not plain and parts.passed_here(batch) is not None,
-            without_job=parts.way_without_job(table.num_rows, polled.size),
-        )
+        passes_here = not plain and parts.passed_here(batch) is not None
+        if not plain and not passes_here:  # a lane is not started for what it cannot send
+            return polled
+        way = parts.way_without_job(table.num_rows, polled.size)
+        return replace(polled, is_plain=plain, passes_here=passes_here, without_job=way)
 
     def _launcher(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""

@@ -35,8 +35,8 @@ def journal(worker: EmbeddedWorker | ClusterWorker) -> Journal:
 
 def entries(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[StateEntry]:
     task = instance.task if isinstance(instance, TaskId) else None
-    kept = journal(worker).states.read(connector_of(instance)).entries
-    return [entry for entry in kept if entry.task == task]
+    stored = journal(worker).states.read(connector_of(instance)).entries
+    return [entry for entry in stored if entry.task == task]
 
 
 def told(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[tuple[str, str, str]]:

@@ -158,7 +158,7 @@ def test_logs_every_retried_job(host: Threads) -> None:
 
 
 def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LEASE_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Fickle(jobs=1)
     leased.set()
@@ -217,7 +217,7 @@ class Stuck(Fickle):
 def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     host: Threads, monkeypatch: pytest.MonkeyPatch, ends_with: BaseException | None
 ) -> None:
-    monkeypatch.setattr(module, "_LEASE_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
     leased.set()

@@ -107,7 +107,7 @@ class Bench:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(run_module, "_LEASE_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(run_module, "LEASE_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     Reading.did = queue.SimpleQueue()

@@ -162,7 +162,7 @@ def module_outcome(function: Any) -> Any:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(run_module, "RETRY_DELAYS_S", (0.01,))
-    monkeypatch.setattr(run_module, "_LEASE_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(run_module, "LEASE_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "_STORE_INTERVAL_S", 0.0)
     monkeypatch.setattr(module, "StreamQuery", Query)
