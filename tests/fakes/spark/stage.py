@@ -109,6 +109,16 @@ class Stage:
         """Read `count` values of partition 0."""
         return [message.value().decode() for message in self.messages(topic, count, timeout_s)]
 
+    def distinct_values(self, topic: str, count: int, timeout_s: float = 20.0) -> set[str]:
+        """Read partition 0 until `count` different values were read: a batch that is sent again repeats records."""
+        deadline, length = time.monotonic() + timeout_s, count
+        while True:
+            messages = self.messages(topic, length, 1.0)
+            values = {message.value().decode() for message in messages}
+            if len(values) >= count or time.monotonic() > deadline:
+                return values
+            length = max(count, len(messages) + 1)
+
     def messages(self, topic: str, count: int, timeout_s: float = 20.0, partitions: int = 1) -> list[Any]:
         """Read `count` messages of the first partitions, and those that follow within 0.3 s."""
         consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})

@@ -87,6 +87,6 @@ def test_batches_become_smaller_for_a_topic_whose_limit_cannot_be_read(
     assert opening.expect(BatchDone).records == count
     reasons = [event.reason for event in opening.seen if isinstance(event, Waiting)]
     assert any(f"records for the topic {topic!r} with MESSAGE_TOO_LARGE" in reason for reason in reasons)
-    assert set(stage.values(topic, count)) == set(values)
+    assert stage.distinct_values(topic, count) == set(values), "refused batches may repeat records"
     opening.run.stop()
     assert opening.expect(Stopped).clean
