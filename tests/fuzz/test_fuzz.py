@@ -1,4 +1,4 @@
-"""The fuzzers with a small budget and fixed seeds. The long run is `scripts/fuzz`."""
+"""The fuzzers with a small budget and a seed of the day. The long run is `scripts/fuzz`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.fuzz.target import MODES, Target, target
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 """Hypothesis blames a strategy if the state of `random` changes meanwhile; the worker's threads use it."""
 
-SEED = 980
-OF_EACH_OPERATION = 25
+SEEDS = range(980, 985)
+OF_EACH_OPERATION = 10
 REQUESTS = 500
 
 
@@ -28,11 +28,13 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
 @pytest.mark.parametrize(
     "worker", [pytest.param("standalone", marks=pytest.mark.slow), "distributed"], indirect=True
 )
-def test_by_our_own_document(worker: Target) -> None:
-    report = from_schema(worker.url, SEED, OF_EACH_OPERATION)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.one_a_day("seed")
+def test_by_our_own_document(worker: Target, seed: int) -> None:
+    report = from_schema(worker.url, seed, OF_EACH_OPERATION)
     assert not report, report
 
 
 @pytest.mark.one_a_day("worker")
 def test_below_what_clients_send(worker: Target) -> None:
-    assert from_bytes(*worker.address, SEED, REQUESTS) == []
+    assert from_bytes(*worker.address, SEEDS[0], REQUESTS) == []

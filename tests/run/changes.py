@@ -1,8 +1,8 @@
 """Tests that run only if a file that they depend on has changed since the last green run: `--by-change`.
 
-They are about one corner of the project, take minutes and rarely fail for a change elsewhere. `tests/run/green.txt`
-names the commit of the last run of CI that passed; a run says what it leaves out. Without that commit, as in a shallow
-clone, and without `--by-change`, everything runs.
+They are about one corner of the project, take long and cannot fail, or rarely do, for a change elsewhere.
+`tests/run/green.txt` names the commit of the last run of CI that passed; a run says what it leaves out. Without that
+commit, as in a shallow clone, and without `--by-change`, everything runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,36 @@ import pytest
 
 GREEN: Final = Path(__file__).parent / "green.txt"
 _PACKAGING: Final = ("pyproject.toml", "requirements.in", "requirements.lock", "requirements-worker.lock")
+_PIPELINES: Final = (
+    *_PACKAGING,
+    "kraal/config",
+    "kraal/connectors",
+    "kraal/core",
+    "kraal/engine",
+    "kraal/jars",
+    "kraal/kafka",
+    "kraal/plugins",
+    "kraal/transforms",
+    "tests/fakes/spark",
+)
+"""What carries records in Spark, in the tests' own process."""
 DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/integration/connectors": (
+        *_PIPELINES,
+        "kraal/broker",
+        "kraal/converters",
+        "scripts/harness",
+        "tests/fakes/workers",
+        "tests/integration/spark/test_once.py",
+    ),
+    "tests/integration/converters": (
+        *_PACKAGING,
+        "kraal/converters",
+        "kraal/core",
+        "kraal/engine",
+        "kraal/plugins",
+        "tests/fakes/values",
+    ),
     "tests/integration/deploy/test_chart": (
         "deploy",
         "tests/tools/helm",
@@ -35,6 +64,36 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/plugins",
         "tests/fakes/workers",
     ),
+    "tests/integration/java_plugins/test_java_module": (
+        "java",
+        "kraal/broker",
+        "kraal/jars",
+        "kraal/java_plugins",
+        "tests/integration/java_plugins/flows.py",
+        "tests/integration/java_plugins/kafka_tests.py",
+    ),
+    "tests/integration/java_plugins/test_mirror": (
+        *_PIPELINES,
+        "java",
+        "actors/instances",
+        "actors/offsets",
+        "kraal/broker",
+        "kraal/java_plugins",
+        "kraal/testing",
+        "kraal/worker",
+        "tests/differential/older_connect.py",
+        "tests/fakes/workers",
+        "tests/integration/java_plugins/flows.py",
+    ),
+    "tests/integration/spark/test_session": (
+        *_PACKAGING,
+        "kraal/broker",
+        "kraal/core",
+        "kraal/engine",
+        "kraal/jars",
+        "kraal/plugins",
+        "tests/fakes/spark",
+    ),
     "tests/integration/spark_cluster": (
         *_PACKAGING,
         "actors/instances",
@@ -45,6 +104,16 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/worker",
         "scripts/spark_cluster",
         "tests/fakes/spark",
+    ),
+    "tests/integration/stores": (
+        *_PACKAGING,
+        "kraal/broker",
+        "kraal/core",
+        "kraal/dead_letters",
+        "kraal/kafka",
+        "kraal/protocol",
+        "kraal/stores",
+        "tests/fakes/kafka",
     ),
     "tests/integration/test_demo": (
         "scripts",

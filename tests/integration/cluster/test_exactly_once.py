@@ -21,7 +21,7 @@ from tests.fakes.spark.pipe import PADDING, RUNNING, Pipe, create_topic
 pytestmark = pytest.mark.ci
 
 ENABLED = {"exactly.once.source.support": "enabled"}
-LINES = 1_500_000
+LINES = 600_000
 GROWN = 20_000
 """So many records more in the topic, committed or not: a transaction is under way."""
 

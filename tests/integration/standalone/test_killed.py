@@ -20,12 +20,12 @@ from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
-LINES = 300_000
+LINES = 190_000
 PADDING = "x" * 829
 LINE_BYTES = 840
 """Long lines: the source needs two batches for them, which are limited by bytes."""
 SOURCE_BATCH = BATCH_BYTES // LINE_BYTES
-SINK_BATCH = 100_000
+SINK_BATCH = 60_000
 GRACEFUL_S = 60.0
 """Long enough for a batch in flight on a busy machine, so that SIGTERM need not cut it off."""
 

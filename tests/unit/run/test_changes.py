@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,15 @@ from tests.run.changes import DEPENDENCIES, unaffected
 
 ROOT = Path(__file__).parents[3]
 CHART = "tests/integration/deploy/test_chart"
+IN_PROCESS = [
+    "tests/integration/connectors",
+    "tests/integration/converters",
+    "tests/integration/java_plugins/test_java_module",
+    "tests/integration/java_plugins/test_mirror",
+    "tests/integration/spark/test_session",
+    "tests/integration/stores",
+]
+"""Suites that run the product in their own process; the others name the corners that they are about."""
 
 
 def test_an_empty_change_selects_no_tests() -> None:
@@ -28,3 +38,21 @@ def test_every_path_of_the_table_exists() -> None:
     tests = [path for path in DEPENDENCIES if not list(ROOT.glob(f"{path}*"))]
     files = [path for paths in DEPENDENCIES.values() for path in paths if not (ROOT / path).exists()]
     assert tests + files == []
+
+
+@pytest.mark.parametrize("tests", IN_PROCESS)
+def test_dependencies_include_what_the_tests_import(tests: str) -> None:
+    places = (*DEPENDENCIES[tests], tests)
+    assert [path for path in _imported(tests) if not path.startswith(places)] == []
+
+
+def _imported(tests: str) -> list[str]:
+    """Return the files and folders of the project that the tests below a path import."""
+    files = [
+        file for each in ROOT.glob(f"{tests}*") for file in (each.rglob("*.py") if each.is_dir() else [each])
+    ]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
+    names = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    paths = {name.replace(".", "/") for name in names}
+    modules = [f"{path}.py" for path in paths if (ROOT / f"{path}.py").is_file()]
+    return sorted([*modules, *(path for path in paths if (ROOT / path).is_dir())])
