@@ -25,6 +25,7 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
     assert made.faults == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "worker", [pytest.param("standalone", marks=pytest.mark.slow), "distributed"], indirect=True
 )

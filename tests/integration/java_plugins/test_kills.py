@@ -107,6 +107,7 @@ def test_a_killed_worker_takes_its_jvms_along(
         assert left == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("jvm", ["shared", pytest.param("own", marks=pytest.mark.slow)])
 def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str], jvm: str

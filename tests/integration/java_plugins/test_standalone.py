@@ -41,6 +41,7 @@ def worker(kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]) -> 
     made.close()
 
 
+@pytest.mark.ci
 def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     worker: WorkerProcess, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
