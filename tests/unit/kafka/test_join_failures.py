@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from kafka import errors
 
+from kraal.core.errors import StoreError
 from kraal.kafka import group
 from kraal.kafka.group import LOG_INTERVAL_S, JoinFailures, KafkaGroup, likely_cause
-from kraal.stores.group_api import GroupOptions
+from kraal.stores.group_api import GroupHooks, GroupOptions
 
 
 def test_a_failure_that_repeats_is_logged_once_in_a_while() -> None:
@@ -75,3 +78,18 @@ def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFi
     assert [each.msg for each in caplog.records] == expected, (
         "kafka-python tries again without the driver's knowledge"
     )
+
+
+def test_members_fail_while_the_coordinator_is_unknown() -> None:
+    options = GroupOptions(
+        group_id="g", session_timeout_s=6.0, rebalance_timeout_s=15.0, heartbeat_interval_s=2.0
+    )
+    member = KafkaGroup(options, {"bootstrap_servers": "127.0.0.1:1"})
+    hooks = mock.create_autospec(GroupHooks, instance=True)
+    hooks.prepare.return_value = Future()  # not prepared yet
+    member.start(hooks)
+    try:
+        with pytest.raises(StoreError, match=r"Cannot list the members of group g: .*coordinator is unknown"):
+            member.members().result(10)
+    finally:
+        member.close(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 import pytest
 
@@ -129,6 +130,29 @@ def test_zombie_fencing_that_fails_fails_the_task(seed: int) -> None:
     assert cluster.states(X) == ["RUNNING", "FAILED"]
     status = cluster.leader.snapshot.status.statuses[X].tasks[0]
     assert "Failed to perform zombie fencing: not allowed" in (status.trace or "")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_asks_again_for_fencing_whose_record_was_not_written(seed: int) -> None:
+    cluster, transactions = made(seed)
+    cluster.create(X, config(2))
+    cluster.settle()
+    failures: list[str] = []
+
+    def fault(operation: str) -> None:
+        if operation == "append" and not failures:
+            failures.append(operation)
+            raise StoreError("the brokers are away")
+
+    def fence(ids: Sequence[str]) -> None:
+        transactions.fence(ids)
+        cluster.config_log.fault = fault
+
+    cluster.on_fence = fence
+    cluster.request(PutConfig(name=X, config=config(1)))
+    cluster.settle()
+    assert failures == ["append"]
+    assert counts(cluster) == [2, 1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

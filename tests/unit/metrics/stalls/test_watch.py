@@ -62,7 +62,8 @@ def test_watch_reports_when_a_part_goes_down_and_when_it_is_up() -> None:
     assert reports == ["changed", "changed"]
 
 
-def test_topics_are_looked_up_only_for_sinks_without_partitions() -> None:
+def test_topics_are_looked_up_only_for_sinks_without_partitions(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kraal.metrics.stalls.watch")
     worker = EmbeddedWorker()
     calls: list[float] = []
     metrics = worker.assembly.metrics
@@ -79,6 +80,7 @@ def test_topics_are_looked_up_only_for_sinks_without_partitions() -> None:
     watch.check()
     watch.check()
     assert len(calls) == 1
+    assert caplog.messages == ["Failed to look up the topics of sinks without partitions: no broker answers"]
     worker.advance(LOOKUP_INTERVAL_S)
     watch.check()
     assert len(calls) == 2
