@@ -20,7 +20,6 @@ from actors.herding.state import ActorReferences, HerderState, RestartHistory
 from actors.herding.task_config_publisher import Publisher
 from actors.herding.validator import Validator
 from actors.instances.read_permission import ReadPermission
-from actors.instances.resolved_configs import ResolvingEngine
 from actors.logs.reader import Reader
 from actors.logs.writer import Writer
 from actors.membership.member import ClusterMembership, Membership
@@ -119,7 +118,6 @@ class _Maker:
         self.offsets = Address("offsets")
         self.claims = Address("claims")
         self._claimed: dict[int, Address] = {}
-        self._engine = ResolvingEngine(parts.engine, parts.plugins.resolve)
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
@@ -288,7 +286,7 @@ class _Maker:
             kind_of=parts.plugins.kind_of,
             tokens=self._tokens,
             lease=self._lease(),
-            waits_for=self._engine.waits_for,
+            waits_for=parts.engine.waits_for,
             restart_history=self._restart_history,
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,
@@ -353,7 +351,8 @@ class _Maker:
             worker=self.actors.worker,
             offsets=self.offsets,
             claims=self.claims if exact else None,
-            engine=self._engine,
+            engine=parts.engine,
+            resolve=parts.plugins.resolve,
             clock=parts.clock,
             meter=parts.meter(
                 task,

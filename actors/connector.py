@@ -16,9 +16,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.plugin_calls import plugin_code, trace_of
-from actors.instances.state_lines import log_change
+from actors.instances.state_lines import StateReports
 from actors.instances.story import Story
-from actors.messages.herder import InstanceChanged, TaskConfigsMade
+from actors.messages.herder import TaskConfigsMade
 from actors.messages.instances import (
     CancelInstance,
     ConnectorMessage,
@@ -34,7 +34,6 @@ from kraal.cluster.decisions.task_configs import too_many_tasks, with_task_class
 from kraal.config.variables import Resolved
 from kraal.core.errors import PluginFailed, Unavailable
 from kraal.core.ids import ConnectorName, State, TargetState
-from kraal.core.secrets import secrets
 from kraal.core.traces import root_cause
 from kraal.plugins.api import task_class_name
 
@@ -116,7 +115,7 @@ class Connector:
         self._phase = _Phase.INIT
         self._waits_for: str | None = None
         """Why the plugin has not started, or does not run any more: its process is not up. None while it runs."""
-        self._said: InstanceChanged | None = None
+        self._reports = StateReports(name, wanted.incarnation, worker)
         self._story = Story(clock)
         self._retry: Timer | None = None
         """Asks for task configs again."""
@@ -133,9 +132,9 @@ class Connector:
                 self._story.add(f"target state {message.target}")
                 self._transition()
             case ReportAgain():
-                for report in (self._said, self._made):
-                    if report is not None:
-                        self._worker.tell(report)
+                self._reports.repeat()
+                if self._made is not None:
+                    self._worker.tell(self._made)
             case Reconfigure():
                 if self._phase is _Phase.STARTED:
                     self._make_task_configs(message.attempt)
@@ -313,15 +312,4 @@ class Connector:
         version = None if self._plugin is None else self._plugin.version
         if state is not State.RUNNING:
             self._made = None
-        now = InstanceChanged(
-            instance=self._name,
-            incarnation=self._incarnation,
-            state=state,
-            trace=None if trace is None else secrets.scrub(trace),
-            version=version,
-            stopped=stopped,
-        )
-        log_change(self._said, now)
-        self._story.add_state(now)
-        self._said = now
-        self._worker.tell(now)
+        self._story.add_state(self._reports.send(state, trace, version, stopped=stopped))

@@ -20,10 +20,11 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.late_lease import LateLease
+from actors.instances.plugin_calls import plugin_code
 from actors.instances.source_offsets import KEEPER_TIMEOUT_S, TaskOffsets, numbers
-from actors.instances.state_lines import log_change
+from actors.instances.state_lines import StateReports
 from actors.instances.task_metrics import count
-from actors.messages.herder import InstanceChanged, TopicsSeen
+from actors.messages.herder import TopicsSeen
 from actors.messages.instances import (
     CancelInstance,
     ReportAgain,
@@ -36,15 +37,17 @@ from actors.messages.instances import (
 from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
 from actors.runtime.clock import Patience
 from actors.runtime.system import Begin
-from kraal.core.errors import StoreAway
+from kraal.config.connector.trimmed import trimmed
+from kraal.core.errors import PluginFailed, StoreAway
 from kraal.core.ids import State, TargetState, TopicName
-from kraal.core.secrets import secrets
 from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Timed, Waiting
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
     from kraal.cluster.state.wanted_work import Incarnation
+    from kraal.config.variables import Resolved
+    from kraal.core.ids import Config
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, Run, RunEvent, TaskSpec
     from kraal.metrics.task import TaskMeter
@@ -84,19 +87,24 @@ class Task:
         offsets: Address,
         claims: Address | None = None,
         engine: Engine,
+        resolve: Callable[[Config], Resolved],
         clock: Clock,
         meter: TaskMeter,
     ) -> None:
-        """`version`: of the plugin; `known_topics` returns the task's topics in the snapshot, None: tracking is off."""
+        """Create a task without a run.
+
+        `version`: of the plugin; `known_topics` returns the task's topics in the snapshot, None: tracking is off;
+        `resolve` replaces variables by their values, and may block and raise any error.
+        """
         self._spec = spec
         self._task = spec.task
-        self._incarnation, self._target = incarnation, target
+        self._target = target
         self._is_source, self._known_topics = is_source, known_topics
         self._address, self._worker = address, worker
         self._offsets = TaskOffsets(
             spec=spec, version=incarnation.version, me=address, keeper=offsets, claims=claims
         )
-        self._engine, self._meter = engine, meter
+        self._engine, self._resolve, self._meter = engine, resolve, meter
         self._phase = _Phase.RESTING
         self._run: Run | None = None
         self._failed_run: Run | None = None
@@ -106,7 +114,7 @@ class Task:
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False
         self._lease = LateLease(spec)
-        self._said: InstanceChanged | None = None
+        self._reports = StateReports(spec.task, incarnation, worker)
         self._patience = Patience(clock, address)
         """Runs out when the offset keeper has not answered: it may have died with the message in its mailbox."""
 
@@ -124,8 +132,7 @@ class Task:
             case CancelInstance():
                 self._cancel()
             case ReportAgain():
-                if self._said is not None:
-                    self._worker.tell(self._said)
+                self._reports.repeat()
             case RunReported():
                 if message.run == self._number:
                     self._handle_event(message.event)
@@ -210,9 +217,15 @@ class Task:
             return
         number, address = self._number, self._address
         self._phase = _Phase.OPENING
-        spec = replace(self._spec, transactions=loaded.transactions)
+        try:
+            spec = _resolved(self._spec, self._resolve)
+        except PluginFailed as error:
+            self._handle_event(Failed(trace=error.trace))
+            return
         self._run = self._engine.open(
-            spec, loaded.offsets, lambda event: address.tell(RunReported(number, event))
+            replace(spec, transactions=loaded.transactions),
+            loaded.offsets,
+            lambda event: address.tell(RunReported(number, event)),
         )
 
     def _handle_event(self, event: RunEvent) -> None:
@@ -246,7 +259,8 @@ class Task:
 
     def _opened(self, event: Opened) -> None:
         self._engine_lost, self._version = False, event.version
-        if self._phase is _Phase.ASKING and self._said and self._said.state is State.UNASSIGNED:
+        last = self._reports.last
+        if self._phase is _Phase.ASKING and last and last.state is State.UNASSIGNED:
             self._report(State.RUNNING)
         if self._phase is not _Phase.OPENING:
             return
@@ -355,15 +369,14 @@ class Task:
         self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
     ) -> None:
         self._meter.state(state)
-        now = InstanceChanged(
-            instance=self._task,
-            incarnation=self._incarnation,
-            state=state,
-            trace=None if trace is None else secrets.scrub(trace),
-            version=self._version,
-            stopped=stopped,
-            recovers=recovers,
+        self._reports.send(state, trace, self._version, stopped=stopped, recovers=recovers)
+
+
+def _resolved(spec: TaskSpec, resolve: Callable[[Config], Resolved]) -> TaskSpec:
+    """Return a spec whose configs have the newest values of their variables. Raises PluginFailed."""
+    with plugin_code(f"resolving the configs of task {spec.task}"):
+        return replace(
+            spec,
+            task_config=trimmed(resolve(spec.task_config).config),
+            connector_config=trimmed(resolve(spec.connector_config).config),
         )
-        log_change(self._said, now)
-        self._said = now
-        self._worker.tell(now)

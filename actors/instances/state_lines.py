@@ -1,4 +1,4 @@
-"""Log lines about the states of connectors and tasks; of failures: what failed, why, and what to do."""
+"""Reports and log lines about the states of connectors and tasks; of failures: what failed, why, and what to do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from actors.messages.herder import InstanceChanged
 from kraal.core.ids import State, TaskId
 from kraal.core.logging import working_for
 from kraal.core.printable import printable
@@ -13,10 +14,49 @@ from kraal.core.secrets import secrets
 from kraal.core.traces import MAX_LENGTH, root_cause
 
 if TYPE_CHECKING:
-    from actors.messages.herder import InstanceChanged
+    from actors.runtime.mailbox import Address
+    from kraal.cluster.state.wanted_work import Incarnation
     from kraal.core.ids import Instance
 
 log = logging.getLogger(__name__)
+
+
+class StateReports:
+    """Reports the states of one incarnation of an instance to the worker. Its actor's thread only."""
+
+    def __init__(self, instance: Instance, incarnation: Incarnation, worker: Address) -> None:
+        self._instance, self._incarnation, self._worker = instance, incarnation, worker
+        self.last: InstanceChanged | None = None
+        """The last report."""
+
+    def send(
+        self,
+        state: State,
+        trace: str | None,
+        version: str | None,
+        *,
+        stopped: bool = False,
+        recovers: bool = False,
+    ) -> InstanceChanged:
+        """Report and log a state; return the report."""
+        now = InstanceChanged(
+            instance=self._instance,
+            incarnation=self._incarnation,
+            state=state,
+            trace=None if trace is None else secrets.scrub(trace),
+            version=version,
+            stopped=stopped,
+            recovers=recovers,
+        )
+        log_change(self.last, now)
+        self.last = now
+        self._worker.tell(now)
+        return now
+
+    def repeat(self) -> None:
+        """Send the last report again, if there is one."""
+        if self.last is not None:
+            self._worker.tell(self.last)
 
 
 def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
