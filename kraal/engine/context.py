@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from kraal.config.connector.batches import Batches, batches_of
 from kraal.config.connector.source import BY_INTERVAL, boundary_of
@@ -56,9 +57,13 @@ class ExecutorContext:
         """Return the batch settings of a task."""
         return batches_of(spec.connector_config, self.worker, transactional=has_transaction_per_batch(spec))
 
+    def run(self, function: Callable[[], JobResult], done: Callable[[JobResult], None]) -> None:
+        """Run a function on a job thread, and pass its result on. Returns at once."""
+        self.jobs.submit(lambda: done(result_of(function)))
+
     def launch(self, function: Callable[[], JobResult]) -> JobLauncher:
         """Return a launcher that runs `function` on a job thread and passes its result on."""
-        return lambda done: self.jobs.submit(lambda: done(result_of(function)))
+        return partial(self.run, function)
 
 
 def has_transaction_per_batch(spec: TaskSpec) -> bool:

@@ -135,6 +135,13 @@ def result_of(function: Callable[[], JobResult]) -> JobResult:
         return retriable
 
 
+def start_job(start: Callable[[], None], done: Callable[[JobResult], None]) -> None:
+    """Call a function that starts a job; if it fails, its exception is the job's result. Thread as for `result_of`."""
+    error = result_of(start)
+    if error is not None:
+        done(error)
+
+
 class Phase(Enum):
     """The current activity of a run."""
 

@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -23,7 +24,6 @@ from kraal.config.connector.source import BOUNDARY_INTERVAL, BY_INTERVAL, TRANSA
 from kraal.core.errors import StoreAway
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine import client_options
 from kraal.engine.api import BatchDone, Transactions
 from kraal.engine.columns.source import is_doubt
 from kraal.engine.executor import JobLauncher, JobResult
@@ -126,9 +126,9 @@ class TransactionWay:
         """Whether the open transaction has lasted long enough."""
         return time.monotonic() >= self._due_s
 
-    def launcher(self, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that sends the batch on a job thread."""
-        return self._parts.context.launch(lambda: self._write(polled))
+    def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
+        """Send the batch on a job thread."""
+        self._parts.context.run(partial(self._write, polled), done)
 
     def end(self) -> JobResult:
         """Commit the open transaction. Job thread."""
@@ -172,8 +172,7 @@ class TransactionWay:
 
     def _is_plain(self, batch: SourceBatch, table: pa.Table) -> bool:
         """Whether the plugin's table already contains the bytes to write, so that Spark is not needed."""
-        plan = self._parts.plan(batch, client_options.SHARED_CLIENT)
-        return "value" in table.column_names and is_plain(table, plan)
+        return "value" in table.column_names and is_plain(table, self._parts.plan(batch))
 
     def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
         """Have Spark read, transform and convert a batch; return its rows, and the topic of rows without one."""
@@ -186,9 +185,10 @@ class TransactionWay:
         is_tracked = records is None and batch.read is not None and batch.tracking is not None
         frame = frame_of(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
         if records is None:
-            plan = self._parts.plan(batch, client_options.SHARED_CLIENT)
             offset_column = (OFFSET,) if is_tracked else ()
-            converted = kafka_frame(frame, plan, batch.topic, for_spark=False, extra=offset_column)
+            converted = kafka_frame(
+                frame, self._parts.plan(batch), batch.topic, for_spark=False, extra=offset_column
+            )
             return collect_rows(converted, scratch), batch.topic
         if batch.tracking is not None:
             report_unknown(batch.tracking, CHANGED)

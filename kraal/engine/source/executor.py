@@ -9,36 +9,31 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
 
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
-from kraal.engine.columns.source import SourceColumns, is_doubt
+from kraal.engine.columns.source import SourceColumns
 from kraal.engine.context import ExecutorContext, has_transaction_per_batch
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.message_limits import MessageLimits, reader_of
-from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import is_plain
 from kraal.engine.pace import Gathering, IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.source.coalesced import CoalescedTable, PlainTable
+from kraal.engine.source.attempt import BatchAttempt
 from kraal.engine.source.in_worker import InWorker
 from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
+from kraal.engine.source.queued import QueuedTable
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.table_types import with_kafka_types
-from kraal.engine.source.too_large import explain_size_error
 from kraal.engine.source.topics import SourceTopics, read_source_topics
-from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
+from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way
 from kraal.engine.task_plugins import Converters, make_converters
-from kraal.engine.way import with_choice
-from kraal.plugins.api import SourceBatch, SourceTask
+from kraal.plugins.api import SourceTask
 
 log = logging.getLogger(__name__)
 
@@ -148,18 +143,14 @@ class SourceExecutor:
         self._last_batch_s = time.monotonic()
         poll_s = self._last_batch_s - began_s
         self._batches += 1
-        polled = self._polled(batch, parts, poll_s)
+        size = 0 if batch.table is None else batch.table.nbytes
+        polled = PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, size=size)
         self._gathering.polled(polled.rows, small=polled.is_small)
         if polled.is_small:
             self._context.pace.note(transaction=has_transaction_per_batch(self._spec))
-        launch = self._launcher(polled)
-
-        def launch_renewed(done: Callable[[JobResult], None]) -> None:
-            self._group.renew()
-            parts.pending = None
-            launch(done)
-
-        return launch_renewed
+        return BatchAttempt(
+            parts=parts, facts=self._facts, ways=self._ways, refusals=self._refusals, polled=polled
+        )
 
     def wait(self) -> None:
         """No-op: a plugin has no wait."""
@@ -197,14 +188,14 @@ class SourceExecutor:
         """Create the ways of this run; `by_records` is why records pass one by one."""
         self._parts = parts
         self._facts = TaskFacts(by_records=by_records)
-        ways: dict[Way, SourceWay] = {
-            Way.LANE: PlainTable(parts),
-            Way.WORKER_PRODUCER: PlainTable(parts),
-            Way.COALESCED: CoalescedTable(parts),
+        queued = (Way.LANE, Way.WORKER_PRODUCER, Way.COALESCED)
+        self._ways = {
+            **{way: QueuedTable(parts, way) for way in queued},
             Way.IN_WORKER: InWorker(parts, parts.few),
             Way.OWN_JOB: OwnJob(parts),
         }
-        self._ways = ways
+        client_id = client_options.producer_client_id(self._spec.task)
+        self._refusals = RefusalWatch(self._spec, self._context, parts.limits, client_id, self._drop_batch)
 
     def _records(
         self, path: RecordPath, converters: Converters, topics: SourceTopics | None
@@ -216,70 +207,6 @@ class SourceExecutor:
         if path.why is not None and steps.tolerance.is_default and dead is None and spec.chain is None:
             columns = SourceColumns.of(steps, converters, spec.connector_config)
         return SourceRecords(spec, steps, dead, topics, self._cancelled, columns)
-
-    def _columns(self, batch: SourceBatch, parts: SourceParts) -> tuple[WritePlan, str | None] | None:
-        """Return the column form of a table's transforms; None also in transactional mode, which plans by itself."""
-        if parts.records is None or self._facts.transactional:
-            return None
-        return parts.records.table_plan(batch)
-
-    def _polled(self, batch: SourceBatch, parts: SourceParts, poll_s: float) -> PolledBatch:
-        """Return the facts of a batch from which its way is chosen."""
-        table = batch.table
-        polled = PolledBatch(
-            batch=batch,
-            number=self._batches,
-            poll_s=poll_s,
-            columns=self._columns(batch, parts),
-            size=0 if table is None else table.nbytes,
-        )
-        if table is None or not polled.is_small or not self._facts.may_go_without_job:
-            return polled
-        plain = is_plain(table, parts.plan(batch, client_options.SHARED_CLIENT))
-        passes_here = not plain and parts.passed_here(batch) is not None
-        if not plain and not passes_here:  # a lane is not started for what it cannot send
-            return polled
-        way = parts.way_without_job(table.num_rows, polled.size)
-        return replace(polled, is_plain=plain, passes_here=passes_here, without_job=way)
-
-    def _launcher(self, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""
-        choice = choose(self._facts, polled)
-        launch = self._with_refusal_watch(
-            with_choice(self._ways[choice.way].launcher(polled), choice), polled
-        )
-        if polled.columns is None:
-            return launch
-
-        def by_columns(done: Callable[[JobResult], None]) -> None:
-            launch(partial(unless_doubtful, done))
-
-        def unless_doubtful(done: Callable[[JobResult], None], outcome: JobResult) -> None:
-            if isinstance(outcome, BaseException) and is_doubt(outcome):
-                log.info("%s: Repeating a batch record by record: %s", self._spec.task, outcome)
-                self._launcher(replace(polled, columns=None))(done)
-            else:
-                done(outcome)
-
-        return by_columns
-
-    def _with_refusal_watch(self, launch: JobLauncher, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that reports refusals by brokers; a transaction does so by itself."""
-        parts, batch = self._parts, polled.batch
-        if parts is None or self._facts.transactional:
-            return launch
-        limits = parts.limits
-
-        def explain(done: Callable[[JobResult], None], outcome: JobResult) -> None:
-            if isinstance(outcome, BaseException):
-                outcome = explain_size_error(outcome, batch.topic, limits.known(), batch.table)
-            done(outcome)
-
-        if self._refusals is None:
-            client_id = client_options.producer_client_id(self._spec.task)
-            self._refusals = RefusalWatch(self._spec, self._context, limits, client_id, self._drop_batch)
-        watched = self._refusals.over(launch)
-        return lambda done: watched(partial(explain, done))
 
     def _drop_batch(self) -> None:
         """End the running job and its producers; the run launches it again."""

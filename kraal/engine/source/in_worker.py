@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
-from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.executor import JobResult, result_of, start_job
 from kraal.engine.kafka_io.coalescing import PendingBatch
-from kraal.engine.lanes.rows import is_plain
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.ways import PolledBatch
@@ -23,15 +23,9 @@ class InWorker:
     parts: SourceParts
     records: SourceRecords
 
-    def launcher(self, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that passes the table on a job thread."""
-
-        def run(done: Callable[[JobResult], None]) -> None:
-            error = result_of(lambda: self._run(polled, done))
-            if error is not None:
-                done(error)
-
-        return lambda done: self.parts.context.jobs.submit(lambda: run(done))
+    def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
+        """Pass the table on a job thread."""
+        self.parts.context.jobs.submit(partial(start_job, partial(self._run, polled, done), done))
 
     def _run(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
         parts, records, batch = self.parts, self.records, polled.batch
@@ -46,15 +40,13 @@ class InWorker:
             return
         parts.limits.ensure(rows["topic"].unique().to_pylist(), exist=parts.topics is not None)
         plan = records.plan(parts.options(client_options.SHARED_CLIENT))
-        put = parts.send if is_plain(rows, plan) else parts.coalesce
-        put(
-            PendingBatch(
-                task=parts.spec.task,
-                table=rows,
-                topic=None,
-                offsets=batch.offsets,
-                plan=plan,
-                size=rows.nbytes,
-                done=lambda outcome: done(result_of(finish) if isinstance(outcome, BatchDone) else outcome),
-            )
+        pending = PendingBatch(
+            task=parts.spec.task,
+            table=rows,
+            topic=None,
+            offsets=batch.offsets,
+            plan=plan,
+            size=rows.nbytes,
+            done=lambda outcome: done(result_of(finish) if isinstance(outcome, BatchDone) else outcome),
         )
+        parts.send(pending, parts.way_without_job(rows.num_rows, rows.nbytes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from kraal.core.ids import TopicName
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
-from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.offset_pairs import PairTracker, report_unknown, report_written, why_unknown
 from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
@@ -29,9 +30,9 @@ class OwnJob:
 
     parts: SourceParts
 
-    def launcher(self, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that runs the job on a job thread."""
-        return self.parts.context.launch(partial(self._run, polled))
+    def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
+        """Run the job on a job thread."""
+        self.parts.context.run(partial(self._run, polled), done)
 
     def _run(self, polled: PolledBatch) -> JobResult:
         parts, began_s = self.parts, time.monotonic()
@@ -88,7 +89,8 @@ class OwnJob:
                 if parts.topics is not None:
                     parts.topics.ensure(topics)
                 parts.limits.ensure(topics, exist=parts.topics is not None)
-            return write(frame, replace(parts.plan(batch, client_id), tracker=tracker), batch.topic)
+            plan = replace(parts.plan(batch), options=parts.options(client_id), tracker=tracker)
+            return write(frame, plan, batch.topic)
         parts.limits.ensure([batch.topic])
         options = parts.options(client_id)
         by_columns = parts.records.write_columns(frame, batch, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,6 @@ from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
 from kraal.engine.columns.source import passes_alike
 from kraal.engine.context import ExecutorContext
-from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits
 from kraal.engine.kafka_io.writer import WritePlan
@@ -59,20 +58,22 @@ class SourceParts:
     _has_worker_producer: bool = False
     """Whether `_worker_producer` is known."""
 
-    def coalesce(self, batch: PendingBatch) -> None:
-        """Queue a small batch for a job shared with other tasks."""
-        self._put(batch, self.context.coalescer.put)
-
-    def send(self, batch: PendingBatch) -> None:
-        """Have a small plain batch sent without a job, or else by a job shared with other tasks."""
-        way = self.way_without_job(batch.table.num_rows, batch.size)
-        if way is None:
-            self.coalesce(batch)
-            return
-        batch.lane, batch.worker_producer = self.lane_configs(), self.worker_producer_configs()
-        carrier = self.context.lanes if way is Way.LANE else self.context.worker_producers
-        batch.carrier = carrier
-        self._put(batch, lambda pending: carrier.put(pending, self.group))
+    def send(self, batch: PendingBatch, way: Way | None) -> None:
+        """Queue a small batch for the lane or a producer in the worker, else for a job shared with other tasks."""
+        self.pending = batch
+        if way is Way.LANE:
+            batch.carrier, batch.lane = self.context.lanes, self.lane_configs()
+        elif way is Way.WORKER_PRODUCER:
+            batch.carrier, batch.worker_producer = (
+                self.context.worker_producers,
+                self.worker_producer_configs(),
+            )
+        if batch.carrier is None:
+            self.context.coalescer.put(batch)
+        else:
+            batch.carrier.put(batch, self.group)
+        if self.group.given_up:  # cancelled while the batch was prepared
+            self.give_up_pending()
 
     def way_without_job(self, rows: int, size: int) -> Way | None:
         """Return the way that sends a plain table of `rows` records and `size` bytes now without a job, if any does."""
@@ -119,17 +120,11 @@ class SourceParts:
         configs = self._worker_producer
         return None if configs is None else self.limits.capped(configs, BATCH_SIZE)
 
-    def _put(self, batch: PendingBatch, put: Callable[[PendingBatch], None]) -> None:
-        self.pending = batch
-        put(batch)
-        if self.group.given_up:  # cancelled while the batch was prepared
-            self.give_up_pending()
-
-    def plan(self, batch: SourceBatch, client_id: str) -> WritePlan:
-        """Return the plan for writing a batch's columns through the converters."""
+    def plan(self, batch: SourceBatch) -> WritePlan:
+        """Return the plan for writing a batch's columns through the converters, without its options."""
         return WritePlan(
             converters=self.converters,
-            options=self.options(client_id),
+            options={},
             key_schema=batch.key_schema,
             value_schema=batch.value_schema,
         )
@@ -141,30 +136,18 @@ class SourceParts:
             self.options_by_client[client_id] = client_options.producer_options(worker, connector, client_id)
         return self.limits.capped(self.options_by_client[client_id], f"kafka.{BATCH_SIZE}")
 
-    def with_topics(self, names: Iterable[str | None], launch: JobLauncher) -> JobLauncher:
-        """Return a launcher that first creates missing topics, and looks up limits, on a job thread."""
-        topics, limits = self.topics, self.limits
-        names = list(names)
-        unseen = [] if topics is None else topics.unseen(names)
-        if not unseen and not limits.unseen(names):
-            return launch
+    def knows_topics(self, names: Sequence[str | None]) -> bool:
+        """Whether `ensure_topics` has nothing to do."""
+        is_new = self.topics is not None and self.topics.unseen(names)
+        return not is_new and not self.limits.unseen(names)
 
-        def ensure() -> JobResult:
-            if topics is not None:
-                topics.ensure(unseen)
-            limits.ensure(names, exist=topics is not None)
-            if self.cancelled.is_set():
-                raise TopicsCancelled
-            return None
-
-        def run(done: Callable[[JobResult], None]) -> None:
-            error = result_of(ensure)
-            if error is None:
-                launch(done)
-            else:
-                done(error)
-
-        return lambda done: self.context.jobs.submit(lambda: run(done))
+    def ensure_topics(self, names: Sequence[str | None]) -> None:
+        """Create missing topics, and look up limits. Job thread. Raises TopicsCancelled, and the errors of topics."""
+        if self.topics is not None:
+            self.topics.ensure(self.topics.unseen(names))
+        self.limits.ensure(names, exist=self.topics is not None)
+        if self.cancelled.is_set():
+            raise TopicsCancelled
 
 
 def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:

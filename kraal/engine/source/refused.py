@@ -15,7 +15,7 @@ from typing import Final
 
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
-from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.message_limits import MessageLimits
 from kraal.engine.kafka_io.refusals import Refusal
 from kraal.plugins.api import RetriableError
@@ -57,19 +57,15 @@ class RefusalWatch:
         """How often a refusal had occurred at the latest check; one that does not occur again is over."""
         self._reported_s: dict[str, float] = {}
 
-    def over(self, launch: JobLauncher) -> JobLauncher:
-        """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError."""
+    def begin(self) -> None:
+        """Watch the job that starts now."""
+        self._jobs += 1
+        self._job, self._shrinks, self._counts = self._jobs, None, {}
+        if not self._is_checked:
+            self._check_later()
 
-        def launch_watched(done: Callable[[JobResult], None]) -> None:
-            self._jobs += 1
-            self._job, self._shrinks, self._counts = self._jobs, None, {}
-            if not self._is_checked:
-                self._check_later()
-            launch(lambda outcome: done(self._result(outcome)))
-
-        return launch_watched
-
-    def _result(self, outcome: JobResult) -> JobResult:
+    def end(self, outcome: JobResult) -> JobResult:
+        """Return the result of the job: that of an interrupted one is a RetriableError."""
         self._job = 0
         if self._shrinks is None or isinstance(outcome, BatchDone):
             return outcome

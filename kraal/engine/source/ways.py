@@ -2,9 +2,9 @@
 
 | way | class | records come from | transforms and converters run |
 |---|---|---|---|
-| `LANE` | `coalesced.PlainTable` | the plugin | not needed: the records are bytes already |
-| `WORKER_PRODUCER` | `coalesced.PlainTable` | the plugin | as for `LANE`, without Spark |
-| `COALESCED` | `coalesced.CoalescedTable` | the plugin | as columns in a job shared with other tasks |
+| `LANE` | `queued.QueuedTable` | the plugin | not needed: the records are bytes already |
+| `WORKER_PRODUCER` | `queued.QueuedTable` | the plugin | as for `LANE`, without Spark |
+| `COALESCED` | `queued.QueuedTable` | the plugin | as columns in a job shared with other tasks |
 | `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; then as the other ways |
 | `OWN_JOB` | `own_job.OwnJob` | Spark, or the plugin | as columns, else in Spark's Python processes |
 | `TRANSACTION` | `exactly_once.TransactionWay` | both | as in the others; the task's own producer sends the rows |
@@ -12,11 +12,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from kraal.engine.executor import JobLauncher
+from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes.rows import MAX_ROWS, is_small
 from kraal.engine.way import Choice
@@ -60,8 +61,12 @@ class PolledBatch:
     """The number of the batch in this run, from 1."""
     poll_s: float
     """How long the plugin took to return it."""
-    columns: tuple[WritePlan, str | None] | None = None
-    """The column form of the transforms for this table, without its options, and the topic of all records."""
+    plan: WritePlan | None = None
+    """How a job writes the columns of this table, without its options; None: it is not decided, or not by columns."""
+    topic: str | None = None
+    """The topic of all records that the plan writes; None: each has its own."""
+    by_columns: bool = False
+    """Whether the plan contains the transforms in their column form."""
     is_plain: bool = False
     """Whether the table's keys and values are the bytes to write."""
     passes_here: bool = False
@@ -85,8 +90,8 @@ class PolledBatch:
 class SourceWay(Protocol):
     """One way to write batches of one run."""
 
-    def launcher(self, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that writes the batch; its result is a BatchDone, None, or an error. Poller thread."""
+    def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
+        """Start to write the batch; `done` receives a BatchDone, None, or an error on any thread. Returns at once."""
 
 
 def choose(task: TaskFacts, polled: PolledBatch) -> Choice[Way]:
@@ -104,7 +109,7 @@ def choose(task: TaskFacts, polled: PolledBatch) -> Choice[Way]:
             return Choice(Way.IN_WORKER, f"at most {MAX_ROWS} records, which need only conversion")
     if task.by_records is None:
         return Choice(Way.COALESCED, "the plugin returns the records")
-    if polled.columns is not None:
+    if polled.by_columns:
         return Choice(Way.COALESCED, "every transform has a column form for these records")
     if rows <= MAX_WORKER_ROWS:
         return Choice(Way.IN_WORKER, f"at most {MAX_WORKER_ROWS} records, {task.by_records}")

@@ -142,6 +142,7 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
     context = SimpleNamespace(
         worker={},
         launch=lambda function: lambda done: done(result_of(function)),
+        run=lambda function, done: done(result_of(function)),
         poll_interval_s=1.0,
         pace=Pace(time.monotonic),
         batches=lambda _: Batches(),

@@ -42,11 +42,8 @@ class Stage:
 
     def start(self) -> None:
         """Launch a job."""
-
-        def launch(done: Callable[[JobResult], None]) -> None:
-            self.finish = done
-
-        self.watch.over(launch)(self.outcomes.append)
+        self.watch.begin()
+        self.finish = lambda outcome: self.outcomes.append(self.watch.end(outcome))
 
     def check(self, *refusals: Refusal) -> None:
         """Let the time of the next check come, and that of the one before if it is the job's first."""

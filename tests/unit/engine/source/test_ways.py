@@ -5,16 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kraal.engine.api import BatchDone
-from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.ways import MAX_WORKER_ROWS, PolledBatch, TaskFacts, Way, choose
-from kraal.engine.way import with_choice
 from kraal.plugins.api import SourceBatch
 
 PLAIN = TaskFacts()
 TRANSFORMED = TaskFacts(by_records="which pass one by one because of transforms")
 EXACTLY_ONCE = TaskFacts(transactional=True)
-COLUMNS = (WritePlan(converters=None, options={}, key_schema=None, value_schema=None), "t")
 
 
 def polled(
@@ -32,7 +28,7 @@ def polled(
         batch=batch,
         number=1,
         poll_s=0.0,
-        columns=COLUMNS if columns else None,
+        by_columns=columns,
         is_plain=is_plain,
         passes_here=passes_here,
         without_job=without_job,
@@ -92,16 +88,3 @@ def test_chooses_a_way_from_the_tasks_facts_and_the_batch(
     assert choice.way is way
     assert why in str(choice)
     assert str(choice).startswith(way.value)
-
-
-def test_a_batchs_report_contains_the_way_and_the_reason() -> None:
-    reports: list[object] = []
-    done = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
-    choice = choose(PLAIN, polled(1))
-    with_choice(lambda report: report(done), choice)(reports.append)
-    with_choice(lambda report: report(None), choice)(reports.append)
-    assert isinstance(reports[0], BatchDone)
-    assert reports[0].way == (
-        "by columns, in a Spark job shared with other tasks: the plugin returns the records"
-    )
-    assert reports[1] is None

@@ -1,0 +1,51 @@
+"""The way of tables that are sent as they are, or written by columns in a job shared with other tasks' batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from kraal.engine import client_options
+from kraal.engine.columns.source import with_options
+from kraal.engine.executor import JobResult, start_job
+from kraal.engine.kafka_io.coalescing import PendingBatch
+from kraal.engine.source.parts import SourceParts
+from kraal.engine.source.topics import topics_of
+from kraal.engine.source.ways import PolledBatch, Way
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedTable:
+    """Queues a table for the lane, for a producer in the worker, or for a shared job. Implements `SourceWay`."""
+
+    parts: SourceParts
+    way: Way
+
+    def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
+        """Queue the table; before, if a topic is new, create missing topics and look up limits on a job thread."""
+        parts, names = self.parts, list(topics_of(polled.batch, polled.topic))
+        if parts.knows_topics(names):
+            self._put(polled, done)
+            return
+
+        def prepare() -> None:
+            parts.ensure_topics(names)
+            self._put(polled, done)
+
+        parts.context.jobs.submit(partial(start_job, prepare, done))
+
+    def _put(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
+        parts, plan, batch = self.parts, polled.plan, polled.batch
+        assert plan is not None  # noqa: S101 - the way was chosen for it
+        pending = PendingBatch(
+            task=parts.spec.task,
+            table=batch.table,
+            topic=polled.topic,
+            offsets=batch.offsets,
+            plan=with_options(plan, parts.options(client_options.SHARED_CLIENT)),
+            done=done,
+            poll_s=polled.poll_s,
+            size=polled.size,
+        )
+        parts.send(pending, self.way)
