@@ -18,7 +18,7 @@ from kraal.core.ids import Config, Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
 from kraal.engine.context import ExecutorContext, Leave
-from kraal.engine.executor import GRACE_S, Executor, JobLauncher
+from kraal.engine.executor import GRACE_S, Executor
 from kraal.engine.failure_trace import lost_context
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
@@ -26,7 +26,6 @@ from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.lanes.worker_producers import WorkerProducers
 from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.pace import Pace
-from kraal.engine.read_gate import GatedExecutor
 from kraal.engine.runs import Runs
 from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.jobs import JobGroup
@@ -157,13 +156,7 @@ class SparkEngine:
         if self._starts_early:
             self._session.start()
         owner = Owner(str(spec.task))
-        run = TaskRun(
-            self,
-            owner,
-            spec,
-            lambda: GatedExecutor(self._executor(owner, spec, offsets), spec.may_read),
-            report,
-        )
+        run = TaskRun(self, owner, spec, lambda: self._executor(owner, spec, offsets), report)
         self._runs.add(run)
         return run
 
@@ -216,14 +209,6 @@ class SparkEngine:
                 return missing
             threading.Event().wait(0.02)
         return "Spark's JVM ended"
-
-    def poll(self, task: TaskId, executor: Executor, *, asked: bool) -> JobLauncher | None:
-        """Poll an executor if the memory quarantine allows it. Raises HeapExhausted, and the executor's errors."""
-        return self.quarantine.poll(task, executor, asked=asked)
-
-    def closing(self, executor: Executor) -> None:
-        """Give up the turn of a suspect task."""
-        self.quarantine.release_turn(executor)
 
     def over(self, task: TaskId, run: Run) -> None:
         """Remove the task's run."""

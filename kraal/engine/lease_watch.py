@@ -10,7 +10,7 @@ from typing import Final
 from kraal.core.ids import TaskId
 from kraal.core.lease import LEASE_OVER
 from kraal.engine.api import BatchDone, Committed
-from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.executor import JobResult
 from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
@@ -35,27 +35,16 @@ class LeaseWatch:
         self._interrupt: Callable[[], bool] = bool  # nothing to interrupt: False
         self._working = self._interrupted = self._is_scheduled = False
 
-    def over(self, launch: JobLauncher, interrupt: Callable[[], bool]) -> JobLauncher:
-        """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError.
-
-        `interrupt`: see `Executor`.
-        """
-
-        def launch_watched(done: Callable[[JobResult], None]) -> None:
-            self._interrupt = interrupt
-            self._begin()
-            launch(lambda outcome: done(self._finish(outcome)))
-
-        return launch_watched
-
-    def _begin(self) -> None:
+    def begin(self, interrupt: Callable[[], bool]) -> None:
+        """Watch the job that starts now; `interrupt`: see `Executor`."""
         with self._lock:
-            self._working, self._interrupted = True, False
+            self._interrupt, self._working, self._interrupted = interrupt, True, False
             if not self._is_scheduled:
                 self._is_scheduled = True
                 self._after(CHECK_INTERVAL_S, self._check)
 
-    def _finish(self, outcome: JobResult) -> JobResult:
+    def end(self, outcome: JobResult) -> JobResult:
+        """Return the result of the job: that of an interrupted one is a RetriableError."""
         with self._lock:
             self._working = False
             interrupted = self._interrupted

@@ -125,18 +125,20 @@ class MemoryQuarantine:
             return
         with self._lock:
             self._working[task] = work
-        launch(lambda outcome: done(self._record_end(task, work, outcome)))
+        launch(partial(self._end, task, work, done))
 
-    def _record_end(self, task: TaskId, work: Executor, outcome: JobResult) -> JobResult:
-        if isinstance(outcome, BaseException) and _is_spark_end(outcome):
-            return outcome
-        with self._lock:
-            if self._working.get(task) is work:
-                del self._working[task]
-                if isinstance(outcome, BatchDone):
-                    self._suspects = clear_deaths(self._suspects, task)
-        self.release_turn(work)
-        return outcome
+    def _end(
+        self, task: TaskId, work: Executor, done: Callable[[JobResult], None], outcome: JobResult
+    ) -> None:
+        """Record the end of a job, and pass its result on."""
+        if not (isinstance(outcome, BaseException) and _is_spark_end(outcome)):
+            with self._lock:
+                if self._working.get(task) is work:
+                    del self._working[task]
+                    if isinstance(outcome, BatchDone):
+                        self._suspects = clear_deaths(self._suspects, task)
+            self.release_turn(work)
+        done(outcome)
 
 
 def _is_spark_end(error: BaseException) -> bool:

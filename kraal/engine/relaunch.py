@@ -5,16 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.lease_watch import LeaseWatch
 from kraal.engine.session.session import SparkAway
 from kraal.plugins.api import RetriableError
 
 LEASE_CHECK_INTERVAL_S: Final = 0.5
 
-_Attempt = tuple[JobLauncher, Callable[[JobResult], None]]
-"""A launcher, and the function that receives the final result."""
+
+class _Attempt(NamedTuple):
+    job: JobLauncher
+    interrupt: Callable[[], bool]
+    """See `Executor`."""
+    done: Callable[[JobResult], None]
+    """Receives the final result."""
 
 
 class Relaunch:
@@ -22,6 +28,7 @@ class Relaunch:
 
     def __init__(
         self,
+        watch: LeaseWatch,
         repeat: Callable[[RetriableError | SparkAway], float | None],
         spark_missing: Callable[[], str | None],
         leased: Callable[[], bool],
@@ -30,11 +37,13 @@ class Relaunch:
         """Create it without a job.
 
         Args:
+            watch: interrupts a job without a lease.
             repeat: receives the error of each failed attempt; returns the delay in seconds, None: until Spark is up.
             spark_missing: returns why Spark cannot be used now, None if it can.
             leased: whether the task may write.
             after: calls a function later.
         """
+        self._watch = watch
         self._repeat = repeat
         self._spark_missing = spark_missing
         self._leased = leased
@@ -49,9 +58,14 @@ class Relaunch:
         """Whether a job waits for its next attempt."""
         return self._waiting is not None
 
-    def over(self, launch: JobLauncher) -> JobLauncher:
-        """Return a launcher whose job is repeated; its result is not RetriableError or SparkAway."""
-        return lambda done: launch(partial(self._finish, (launch, done)))
+    def launch(
+        self, job: JobLauncher, interrupt: Callable[[], bool], done: Callable[[JobResult], None]
+    ) -> None:
+        """Launch a job, and repeat it; `done` receives its result, which is not RetriableError or SparkAway.
+
+        `interrupt`: see `Executor`.
+        """
+        self._start(_Attempt(job, interrupt, done))
 
     def spark_ready(self) -> None:
         """Launch the job that waits for Spark."""
@@ -63,11 +77,16 @@ class Relaunch:
         """End the job that waits, without a result."""
         waiting = self._waiting
         if waiting is not None and self._take(waiting):
-            waiting[1](None)
+            waiting.done(None)
+
+    def _start(self, attempt: _Attempt) -> None:
+        self._watch.begin(attempt.interrupt)
+        attempt.job(partial(self._finish, attempt))
 
     def _finish(self, attempt: _Attempt, outcome: JobResult) -> None:
+        outcome = self._watch.end(outcome)
         if not isinstance(outcome, RetriableError | SparkAway):
-            attempt[1](outcome)
+            attempt.done(outcome)
             return
         with self._lock:
             self._waiting, self.awaits_spark = attempt, isinstance(outcome, SparkAway)
@@ -81,8 +100,7 @@ class Relaunch:
         if self._waiting is attempt and not self._leased():  # another worker may run the task by now
             self._after(LEASE_CHECK_INTERVAL_S, partial(self._again, attempt))
         elif self._take(attempt):
-            launch, done = attempt
-            self.over(launch)(done)
+            self._start(attempt)
 
     def _take(self, attempt: _Attempt) -> bool:
         """Remove a job that waits; return False if it does not wait any more."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kraal.core.ids import TaskId
 from kraal.engine.api import RunEvent, Waiting
-from kraal.engine.executor import Executor, JobLauncher, JobResult, StillWriting
+from kraal.engine.executor import Executor, JobResult, StillWriting
+from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
 from kraal.engine.waiters import Waiters
@@ -35,6 +36,10 @@ class Host(Protocol):
     def waiters(self) -> Waiters:
         """Threads that wait for records."""
 
+    @property
+    def quarantine(self) -> MemoryQuarantine:
+        """Which tasks have to wait for other tasks before they are polled."""
+
     def spark_missing(self) -> str | None:
         """Return why Spark cannot be used now, or None if it can."""
 
@@ -43,12 +48,6 @@ class Host(Protocol):
 
     def failure_cause(self, error: BaseException) -> str | None:
         """Return why Spark ended if its JVM is dead or dying, else None. May block briefly."""
-
-    def poll(self, task: TaskId, executor: Executor, *, asked: bool) -> JobLauncher | None:
-        """Poll an executor unless its task has to wait for other tasks. Raises errors that end the run."""
-
-    def closing(self, executor: Executor) -> None:
-        """Record that an executor asks for no more work."""
 
     def abandon_calls(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold, now and later."""

@@ -30,7 +30,6 @@ from kraal.engine.api import (
 from kraal.engine.executor import (
     GRACE_S,
     Executor,
-    JobLauncher,
     JobResult,
     NoExecutor,
     PendingRequests,
@@ -74,8 +73,8 @@ class TaskRun:
         self._version: str | None = None
         self._timer = PollTimer(host, owner, self._poll)
         self._steps, self._waiting = Steps(spec.working), WaitingReports(report)
-        self._watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
-        self._relaunch = Relaunch(self._repeat, host.spark_missing, self._has_lease, host.poller.after)
+        watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
+        self._relaunch = Relaunch(watch, self._repeat, host.spark_missing, self._has_lease, host.poller.after)
 
     def start(self) -> None:
         """Start opening the plugin. Call once."""
@@ -169,7 +168,7 @@ class TaskRun:
 
     def _close(self) -> None:
         try:
-            self._host.closing(self._executor)
+            self._host.quarantine.release_turn(self._executor)
             self._executor.close()
         except BaseException:  # the task is over anyway; users need the reason for its end
             log.exception("%s: Failed to stop the plugin", self.spec.task)
@@ -264,7 +263,7 @@ class TaskRun:
         try:
             if wait:
                 executor.wait()
-            launch = self._host.poll(self.spec.task, executor, asked=requested)
+            launch = self._host.quarantine.poll(self.spec.task, executor, asked=requested)
         except RetriableError as error:
             with self._lock:
                 if not self._is_abandoned():
@@ -294,11 +293,8 @@ class TaskRun:
             self._timer.cancel()
             self._phase = Phase.WORKING
             self._steps.begin("batch")
-        self._launch(launch)
+        self._relaunch.launch(launch, executor.interrupt, self._outcome)
         return False
-
-    def _launch(self, launch: JobLauncher) -> None:
-        self._relaunch.over(self._watch.over(launch, self._executor.interrupt))(self._outcome)
 
     def _outcome(self, outcome: JobResult) -> None:
         if isinstance(outcome, BaseException):
@@ -344,7 +340,8 @@ class TaskRun:
         self._timer.cancel()
         self._phase = Phase.WORKING
         self._steps.begin("commit")
-        self._launch(commit_job(self._executor, offsets, self._has_lease, self._pool.submit))
+        commit = commit_job(self._executor, offsets, self._has_lease, self._pool.submit)
+        self._relaunch.launch(commit, self._executor.interrupt, self._outcome)
 
     def _has_lease(self) -> bool:
         leased = self.spec.lease()

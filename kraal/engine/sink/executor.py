@@ -112,7 +112,7 @@ class SinkExecutor:
     def waits(self) -> bool:
         """Whether the consumer has read all its partitions to the end."""
         reads = self._facts.waits and self._member is not None and self._member.reads
-        return reads and not self._backlog and self._alive.idle
+        return reads and not self._backlog and self._alive.idle and self._spec.may_read()
 
     @property
     def owes_commit(self) -> bool:
@@ -137,7 +137,7 @@ class SinkExecutor:
         """Serve the group; return a job when a batch is requested and there are records."""
         if self._member is None or self._uncommitted or not self._alive.idle:
             return None
-        launch = self._poll_member(self._member, asked=asked)
+        launch = self._poll_member(self._member, asked=asked and self._spec.may_read())
         return None if launch is None else self._alive.guard(launch)
 
     def _poll_member(self, member: Member, *, asked: bool) -> JobLauncher | None:

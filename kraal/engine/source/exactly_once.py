@@ -69,6 +69,7 @@ class TransactionalSourceExecutor(SourceExecutor):
 
     @override
     def poll(self, *, asked: bool) -> JobLauncher | None:
+        asked = asked and self._spec.may_read()
         if self._transactions.is_open and (not asked or self._way.is_due):
             return self._context.launch(self._way.end)
         return super().poll(asked=asked)

@@ -74,6 +74,8 @@ class SourceExecutor:
         self._cancelled = threading.Event()
         self._refusals: RefusalWatch | None = None
         self._batches = 0
+        self._waiting: BatchAttempt | None = None
+        """A batch that waits for the permission to read."""
 
     @property
     def poll_interval_s(self) -> float:
@@ -126,14 +128,26 @@ class SourceExecutor:
         return self._version
 
     def poll(self, *, asked: bool) -> JobLauncher | None:
-        """Ask the plugin for its next batch; if none is requested, suspend the plugin."""
+        """Ask the plugin for its next batch; if none is requested, or none may be read, suspend the plugin.
+
+        A batch of a poll during which the permission to read was withdrawn waits for it: it is written if the task
+        continues. Otherwise the next task reads it again, because its offsets are not stored.
+        """
         task, parts = self._task, self._parts
         if task is None or parts is None:
             return None
-        if not asked:
+        if not (asked and self._spec.may_read()):
             return self._context.launch(self._suspend) if self._reads_on else None
         if self._dead is not None and not self._dead.ready:
             return self._context.launch(self._dead.prepare)
+        attempt, self._waiting = self._waiting or self._poll(task, parts), None
+        if attempt is None or self._spec.may_read():
+            return attempt
+        self._waiting = attempt
+        return None
+
+    def _poll(self, task: SourceTask, parts: SourceParts) -> BatchAttempt | None:
+        """Return the plugin's next batch. Raises its errors."""
         began_s = time.monotonic()
         batch = task.poll()
         if batch is None:

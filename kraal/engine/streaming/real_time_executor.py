@@ -117,7 +117,7 @@ class StreamExecutor:
 
     def poll(self, *, asked: bool) -> JobLauncher | None:
         """Return the job that starts the query, checks it when a check is due, or ends it."""
-        if not asked:
+        if not (asked and self._spec.may_read()):
             return self._context.launch(self._end_query) if self.runs_on else None
         if self.runs_on and time.monotonic() < self._check_due_s:
             return None

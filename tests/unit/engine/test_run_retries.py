@@ -26,7 +26,8 @@ from kraal.engine.api import (
     TaskSpec,
     Waiting,
 )
-from kraal.engine.executor import STILL_WRITING, Executor, JobLauncher, JobResult, StillWriting
+from kraal.engine.executor import STILL_WRITING, JobLauncher, JobResult, StillWriting
+from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
@@ -98,6 +99,7 @@ class Threads:
     pool: Pool = field(default_factory=lambda: Pool(1, "test"))
     poller: TimerThread = field(default_factory=TimerThread)
     waiters: Waiters = field(default_factory=Waiters)
+    quarantine: MemoryQuarantine = field(default_factory=MemoryQuarantine)
 
     def spark_missing(self) -> str | None:
         return None
@@ -108,13 +110,6 @@ class Threads:
     def failure_cause(self, error: BaseException) -> str | None:
         del error
         return None
-
-    def poll(self, task: TaskId, executor: Executor, *, asked: bool) -> JobLauncher | None:
-        del task
-        return executor.poll(asked=asked)
-
-    def closing(self, executor: Executor) -> None:
-        del executor
 
     def abandon_calls(self, owner: Owner) -> None:
         if self.pool.abandon(owner):

@@ -1,0 +1,212 @@
+"""Polls of a task whose config or target state has changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from typing_extensions import override
+
+from kraal.config.connector.batches import Batches
+from kraal.connectors.file.sink import FileStreamSinkTask
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import TaskSpec
+from kraal.engine.executor import JobLauncher
+from kraal.engine.pace import Pace
+from kraal.engine.sink.executor import SinkExecutor
+from kraal.engine.sink.ways import TaskFacts
+from kraal.engine.source.attempt import BatchAttempt
+from kraal.engine.source.executor import SourceExecutor
+from kraal.engine.streaming.real_time_executor import StreamExecutor
+from kraal.plugins.api import SourceBatch, SourceTask, TaskContext
+
+
+@dataclass
+class Permission:
+    """Whether records may be read, as a test decides, and the context of an executor."""
+
+    may_read: bool = True
+    context: Any = field(init=False)
+    spec: TaskSpec = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spec = TaskSpec(
+            task=TaskId(ConnectorName("c"), 0),
+            task_config={},
+            connector_config={"topics": "t"},
+            may_read=lambda: self.may_read,
+        )
+        self.context = SimpleNamespace(
+            worker={"bootstrap.servers": "b:1"},
+            poll_interval_s=1.0,
+            pace=Pace(time.monotonic),
+            batches=lambda _: Batches(),
+            after=lambda *_: None,
+            launch=lambda function: lambda done: done(function()),
+        )
+
+
+class Numbers(SourceTask):
+    """Returns a batch at each poll."""
+
+    def __init__(self) -> None:
+        self.polls = 0
+        self.rests = 0
+        self.during: Callable[[], None] = lambda: None
+        self.reads_on = False
+
+    @property
+    @override
+    def runs_on(self) -> bool:
+        return self.reads_on
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        """Do nothing."""
+
+    @override
+    def poll(self) -> SourceBatch:
+        self.polls += 1
+        self.during()
+        return SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t")
+
+    @override
+    def rest(self) -> None:
+        self.rests += 1
+
+
+class Source(SourceExecutor):
+    """The executor of a plugin that has started."""
+
+    def __init__(self, permission: Permission) -> None:
+        super().__init__(permission.spec, Numbers, "1.0", {}, permission.context, _any())
+        self._parts = _any()
+        self.plugin = Numbers()
+        self._task = self.plugin
+
+    def numbers(self) -> list[int]:
+        """Poll; return the number of the batch, or nothing."""
+        attempt = self.poll(asked=True)
+        if attempt is None:
+            return []
+        assert isinstance(attempt, BatchAttempt)
+        return [attempt.polled.number]
+
+
+def _any() -> Any:
+    return SimpleNamespace(cancel_running=lambda: None)
+
+
+def test_source_without_permission_is_not_polled() -> None:
+    permission = Permission()
+    source = Source(permission)
+    assert source.numbers() == [1]
+    permission.may_read = False
+    assert source.numbers() == []
+    assert (source.plugin.polls, source.plugin.rests) == (1, 0)
+    permission.may_read = True
+    assert source.numbers() == [2]
+
+
+def test_batch_of_a_poll_under_way_waits_for_permission() -> None:
+    permission = Permission()
+    source = Source(permission)
+    source.plugin.during = lambda: setattr(permission, "may_read", False)
+    assert source.numbers() == []
+    assert source.numbers() == []
+    permission.may_read = True
+    source.plugin.during = lambda: None
+    assert source.numbers() == [1], "no record is lost"
+    assert source.numbers() == [2]
+
+
+def test_source_that_reads_continuously_is_suspended_without_permission() -> None:
+    source = Source(Permission(may_read=False))
+    source.plugin.reads_on = True
+    _launch(source.poll(asked=True))
+    assert (source.plugin.polls, source.plugin.rests) == (0, 1)
+
+
+class Stream(StreamExecutor):
+    """The executor of a query that runs."""
+
+    def __init__(self, permission: Permission) -> None:
+        super().__init__(permission.spec, Numbers, "1.0", {}, permission.context, _any(), _any(), _any())
+        self._query = _any()
+        self.jobs: list[str] = []
+
+    @override
+    def _end_query(self) -> None:
+        self.jobs.append("end")
+
+    @override
+    def _start_or_check(self) -> None:
+        self.jobs.append("check")
+
+
+def test_stream_ends_its_query_without_permission() -> None:
+    permission = Permission()
+    stream = Stream(permission)
+    _launch(stream.poll(asked=True))
+    permission.may_read = False
+    _launch(stream.poll(asked=True))
+    assert stream.jobs == ["check", "end"]
+
+
+class Member:
+    """A member of a group."""
+
+    reads, changed, takes = True, False, True
+    pattern: Any = None
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def pause(self) -> None:
+        """Note the call."""
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        """Note the call."""
+        self.calls.append("resume")
+
+    def poll(self, limit: int) -> list[Any]:
+        """Return no records."""
+        del limit
+        return []
+
+    def known_ends(self) -> dict[Any, int]:
+        """Return nothing."""
+        return {}
+
+
+class Sink(SinkExecutor):
+    """The executor of a sink that waits for records."""
+
+    def __init__(self, permission: Permission, member: Any) -> None:
+        super().__init__(permission.spec, FileStreamSinkTask, "1.0", permission.context, _any())
+        self._member = member
+        self._facts = TaskFacts(waits=True)
+
+
+def test_sink_without_permission_is_polled_as_if_at_rest_and_does_not_wait() -> None:
+    permission, member = Permission(), Member()
+    sink = Sink(permission, member)
+    assert [sink.waits] == [True]
+    assert sink.poll(asked=True) is None
+    permission.may_read = False
+    assert not sink.waits
+    assert sink.poll(asked=True) is None
+    assert member.calls == ["resume", "pause"]
+
+
+def _launch(job: JobLauncher | None) -> None:
+    assert job is not None
+    job(lambda _: None)
