@@ -59,12 +59,10 @@ class PendingBatch:
     poll_s: float = 0.0
     size: int = 0
     """Size of the table in bytes; a lane limits the sum."""
-    lane: Mapping[str, str] | None = None
-    """The configs of a lane's producer, with Kafka's names; None: only a job may write the batch."""
-    worker_producer: Mapping[str, str] | None = None
-    """The settings of a producer in the worker's process, with librdkafka's names; None: it must not write it."""
     carrier: Carrier | None = None
-    """What sends the batch without a job, once it was chosen."""
+    """What sends the batch without a job; None: a job writes it."""
+    producer: Mapping[str, str] | None = None
+    """The configs of the carrier's producer, with the names that it uses."""
     given_up: bool = False
     job: _Job | None = None
     """The job that writes it, once the job runs."""
@@ -109,9 +107,6 @@ class Carrier(Protocol):
 
     def give_up(self, batch: PendingBatch) -> bool:
         """Drop the unsent records of a batch; return False if it is not here any more."""
-
-    def leave(self, run: object) -> None:
-        """Close the producers that only this run has used, which has ended."""
 
 
 class _Job(Owner):

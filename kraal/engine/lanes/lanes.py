@@ -5,11 +5,8 @@ batches that are small and whose records are bytes already cross into the JVM to
 its own producers. Two threads serve it: one passes batches to the task, one waits for results.
 
 The lane is used when its Spark task runs; until then, and whenever it cannot take a batch, a job writes it
-(`kraal.engine.kafka_io.coalescing`). A batch that fails in the lane is repeated by a job as well, once none of its
-records is in flight any longer; so errors, retries and traces are those of jobs, and each topic partition gets a task's
-records in order, because a task has at most one batch in flight.
+(`kraal.engine.kafka_io.coalescing`).
 
-A producer is shared by all runs with the same configs, and closed when the last of them has ended.
 A cancelled batch takes its producer with it, so that no record of it is sent later. The batches of other tasks in that
 producer are repeated by jobs.
 """
@@ -22,15 +19,17 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kraal.engine.executor import result_of
+from typing_extensions import override
+
 from kraal.engine.failure_trace import is_bridge_failure, root_cause
 from kraal.engine.lanes.bridge import ENDED, READY, LaneBridge, LaneResult
-from kraal.engine.lanes.rows import is_small, stream_of
+from kraal.engine.lanes.rows import stream_of
+from kraal.engine.lanes.sender import Configs, SmallBatchSender, configs_of
 from kraal.metrics.stalls.down_parts import DownPart
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING_BYTES: Final = 16 << 20
-"""Size of waiting batches from which on batches go by jobs, so that a slow Kafka does not fill the memory."""
 LINGER_S: Final = 0.01
 """Minimum time between two hand-overs: a busy lane gets the batches of this time together, an idle one at once."""
 GATHER_DELAY_S: Final = 0.003
@@ -50,9 +47,6 @@ BUSY_S: Final = 0.1
 """A lane is busy for this time after a hand-over."""
 RESTART_DELAY_S: Final = 30.0
 """Delay before an ended lane is started again in the same Spark session."""
-
-Configs = tuple[tuple[str, str], ...]
-"""The configs of a producer: Kafka's names and values, sorted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,35 +65,28 @@ class _Lane:
     """Time of the last hand-over, in monotonic seconds."""
 
 
-class Lanes:
-    """Takes small batches. Any thread; no method waits for Spark."""
+class Lanes(SmallBatchSender):
+    """Sends small batches in a Spark task. The configs of its producers have Kafka's names."""
 
     def __init__(self, session: Session, coalescer: Coalescer, canceller: Pool, *, is_local: bool) -> None:
         """Create it without a lane; `is_local`: whether Spark's tasks run in the JVM that the worker talks to."""
+        super().__init__(coalescer.put, is_local=is_local)
         self._session = session
-        self._coalescer = coalescer
         self._canceller = canceller
-        self._is_local = is_local
-        self._lock = threading.Condition()
         self._lane: _Lane | None = None
         self._waiting: deque[PendingBatch] = deque()
-        self._waiting_bytes = 0
-        self._users: dict[Configs, set[object]] = {}
-        """The runs that have sent batches with a producer of these configs."""
         self._numbers = itertools.count(1)
         self._ended: tuple[Spark, float] | None = None
         """The Spark session in which the last lane ended, and when, in monotonic seconds."""
         self._down: DownPart | None = None
         """Start and reason of the lane's absence while tasks need it; None: it is up."""
-        self._closed = False
 
+    @override
     def takes(self, rows: int, size: int) -> bool:
         """Return whether the lane accepts `rows` records and `size` bytes now; starts a lane if none runs."""
         spark = self._session.current
-        if not self._is_local or spark is None or not is_small(rows, size):
-            return False
         with self._lock:
-            if self._closed or self._waiting_bytes > MAX_WAITING_BYTES:
+            if spark is None or not super().takes(rows, size):
                 return False
             lane = self._lane
             if lane is not None and lane.spark is spark:
@@ -116,27 +103,20 @@ class Lanes:
             threading.Thread(target=function, args=(lane,), name=name, daemon=True).start()
         return False
 
-    def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a plain batch of a run; `batch.done` receives its result on the lane's or a pool's thread.
-
-        `run`: any object that identifies it; `leave` follows. A batch without records is done at once, on this thread:
-        the lane reports batches by their records.
-        """
-        if not batch.table.num_rows:
-            batch.done(batch.result())
-            return
+    @override
+    def _send(self, batch: PendingBatch, run: object) -> None:
         with self._lock:
             lane = self._lane
             is_open = lane is not None and lane.is_ready
             if is_open:
-                self._users.setdefault(_configs(batch), set()).add(run)
+                self._accept(batch, run)
                 self._waiting.append(batch)
-                self._waiting_bytes += batch.size
                 if len(self._waiting) == 1:
                     self._lock.notify_all()
         if not is_open:
-            self._coalescer.put(batch)
+            self._repeat(batch)
 
+    @override
     def give_up(self, batch: PendingBatch) -> bool:
         """Do not send a batch; if it was sent, discard its producer's records. Returns whether the lane had it."""
         with self._lock:
@@ -147,24 +127,16 @@ class Lanes:
             if lane is None or batch not in lane.sent.values():
                 return False
             batch.given_up = True
-            name = lane.names.get(_configs(batch))
+            name = lane.names.get(configs_of(batch))
         if name is not None:
             self._discard(lane, name)
         return True
 
-    def leave(self, run: object) -> None:
-        """Close the producers that only this run has used, which has ended. Returns at once."""
-        with self._lock:
-            for users in self._users.values():
-                users.discard(run)
-            unused = [configs for configs, users in self._users.items() if not users]
-            for configs in unused:
-                del self._users[configs]
-            lane = self._lane
-            names = [] if lane is None else [lane.names.pop(each) for each in unused if each in lane.names]
-        if lane is not None:
-            for name in names:
-                self._canceller.submit(partial(_forget, lane, name))
+    @override
+    def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
+        lane = self._lane
+        names = [] if lane is None else [lane.names.pop(each) for each in unused if each in lane.names]
+        return [partial(self._canceller.submit, partial(_forget, lane, name)) for name in names]
 
     def down(self) -> DownPart | None:
         """Return why no lane takes batches in the present Spark session; None if one does, or no task needs one."""
@@ -214,7 +186,7 @@ class Lanes:
                 if batch.given_up:
                     given_up.append(batch)
                 else:
-                    configs, number = _configs(batch), next(self._numbers)
+                    configs, number = configs_of(batch), next(self._numbers)
                     name = lane.names.setdefault(configs, f"producer-{number}")
                     lane.sent[number] = batch
                     by_producer.setdefault((name, configs), []).append((number, batch))
@@ -285,15 +257,10 @@ class Lanes:
             batch = lane.sent.pop(result.number, None)
         if batch is None:
             return
-        if result.error is None:
-            batch.done(result_of(batch.result))
-        elif batch.given_up:
-            batch.done(None)
-        elif error is not None and is_bridge_failure(error):
+        if error is not None and is_bridge_failure(error) and not batch.given_up:
             batch.done(error)
         else:
-            log.info("%s: Repeating a batch by a job: %s", batch.task, result.error)
-            self._coalescer.put(batch)
+            self._report(batch, result.error)
 
     def _over(self, lane: _Lane, error: BaseException | None) -> None:
         """Remove the lane; jobs write its remaining batches once it can no longer send them."""
@@ -322,17 +289,12 @@ class Lanes:
             if batch.given_up:
                 batch.done(None)
             else:
-                self._coalescer.put(batch)
+                self._repeat(batch)
 
 
-def _forget(lane: _Lane, name: str) -> None:
+def _forget(lane: _Lane | None, name: str) -> None:
     try:
-        if lane.bridge is not None:
+        if lane is not None and lane.bridge is not None:
             lane.bridge.forget(name)
     except Exception as error:  # noqa: BLE001 - the producer is idle, and ends with the JVM at the latest
         log.warning("Failed to close an unused producer of the lane for small batches: %s", root_cause(error))
-
-
-def _configs(batch: PendingBatch) -> Configs:
-    assert batch.lane is not None  # noqa: S101 - others do not come here
-    return tuple(sorted(batch.lane.items()))

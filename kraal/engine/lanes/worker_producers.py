@@ -2,38 +2,33 @@
 
 A worker whose tasks have little to do so needs no Spark at all, and the first records of a connector do not wait until
 Spark is up. A batch that is not acknowledged within `client_options.WORKER_DELIVERY_MS` is repeated by a job
-(`kraal.engine.kafka_io.coalescing`), which waits for Spark; so errors, retries and traces are those of jobs. Each topic
-partition gets a task's records in order, because a task has at most one batch in flight.
+(`kraal.engine.kafka_io.coalescing`), which waits for Spark.
 
-A producer is shared by all runs with the same settings, and closed when the last of them has ended. A cancelled batch
-takes its producer with it, so that no record of it is sent later; the batches of other tasks in it are sent again.
+A cancelled batch takes its producer with it, so that no record of it is sent later; the batches of other tasks in it
+are sent again.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
+from typing_extensions import override
 
-from kraal.engine.executor import result_of
-from kraal.engine.lanes.rows import as_bytes, is_small, python_columns
+from kraal.engine.lanes.rows import as_bytes, python_columns
+from kraal.engine.lanes.sender import Configs, SmallBatchSender, configs_of
 
 if TYPE_CHECKING:
     from kraal.engine.kafka_io.coalescing import PendingBatch
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING_BYTES: Final = 16 << 20
-"""Size of batches without an acknowledgement from which on batches go by jobs."""
 _POLL_TIMEOUT_S: Final = 1.0
 _PURGED_CODES: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - documented
-
-Settings = tuple[tuple[str, str], ...]
-"""The settings of a producer: librdkafka's names and values, sorted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +37,7 @@ class _Delivery:
 
     batch: PendingBatch
     run: object
-    sender: _Sender
+    producer: _Producer
     settle: Callable[[_Delivery], None]
     remaining: int
     error: KafkaError | str | None = None
@@ -62,114 +57,81 @@ class _Delivery:
             self.settle(self)
 
 
-class WorkerProducers:
-    """Takes small batches. Any thread; no method waits for brokers."""
+class WorkerProducers(SmallBatchSender):
+    """Sends small batches with librdkafka's producers, whose configs have its names.
+
+    A batch is waiting until it is acknowledged.
+    """
 
     def __init__(self, repeat: Callable[[PendingBatch], None], *, is_local: bool) -> None:
-        """Create it without a producer.
+        """Create it without a producer; the arguments are those of `SmallBatchSender`."""
+        super().__init__(repeat, is_local=is_local)
+        self._producers: dict[Configs, _Producer] = {}
 
-        Args:
-            repeat: has a job write a batch that failed here.
-            is_local: whether Spark's tasks run beside the worker; if not, executors write all records.
-        """
-        self._repeat = repeat
-        self._is_local = is_local
-        self._lock = threading.Lock()
-        self._senders: dict[Settings, _Sender] = {}
-        self._waiting_bytes = 0
-        self._closed = False
-
-    def takes(self, rows: int, size: int) -> bool:
-        """Return whether `rows` records and `size` bytes are accepted now."""
-        if not self._is_local or not is_small(rows, size):
-            return False
-        with self._lock:
-            return not self._closed and self._waiting_bytes <= MAX_WAITING_BYTES
-
-    def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a plain batch of a run; `batch.done` receives its result on a producer's or a pool's thread.
-
-        `run`: any object that identifies it; `leave` follows.
-        """
-        if not batch.table.num_rows:
-            batch.done(batch.result())
-            return
-        settings = _settings(batch)
+    @override
+    def _send(self, batch: PendingBatch, run: object) -> None:
+        configs = configs_of(batch)
         try:
             with self._lock:
                 if self._closed:
                     raise KafkaException(KafkaError(KafkaError._DESTROY))  # noqa: SLF001 - as above
-                sender = self._senders.get(settings)
-                if sender is None:
-                    sender = self._senders[settings] = _Sender(dict(settings))
-                sender.users.add(run)
-                sender.batches.append(batch)
-                self._waiting_bytes += batch.size
-        except KafkaException as exc:  # the settings of this producer
+                producer = self._producers.get(configs)
+                if producer is None:
+                    producer = self._producers[configs] = _Producer(dict(configs))
+                producer.batches.append(batch)
+                self._accept(batch, run)
+        except KafkaException as exc:  # the configs of this producer
             log.info("%s: Writing a batch by a job: %s", batch.task, exc)
             self._repeat(batch)
             return
-        sender.send(_Delivery(batch, run, sender, self._settle, batch.table.num_rows))
+        producer.send(_Delivery(batch, run, producer, self._settle, batch.table.num_rows))
 
+    @override
     def give_up(self, batch: PendingBatch) -> bool:
         """Drop the records of a batch that are not sent yet, with their producer; return whether one had the batch."""
         with self._lock:
-            settings = _settings(batch)
-            sender = self._senders.get(settings)
-            if sender is None or batch not in sender.batches:
+            producer = self._producers.get(configs_of(batch))
+            if producer is None or batch not in producer.batches:
                 return False
             batch.given_up = True
-            del self._senders[settings]
-        sender.close()
+            del self._producers[configs_of(batch)]
+        producer.close()
         return True
 
-    def leave(self, run: object) -> None:
-        """Close the producers that only this run has used, which has ended. Returns at once."""
-        with self._lock:
-            for sender in self._senders.values():
-                sender.users.discard(run)
-            unused = [settings for settings, sender in self._senders.items() if not sender.users]
-            senders = [self._senders.pop(settings) for settings in unused]
-        for sender in senders:
-            sender.close()
+    @override
+    def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
+        return [self._producers.pop(each).close for each in unused if each in self._producers]
 
     def close(self) -> None:
         """Close all producers, and drop unsent records."""
         with self._lock:
             self._closed = True
-            senders = list(self._senders.values())
-            self._senders.clear()
-        for sender in senders:
-            sender.close()
+            producers = list(self._producers.values())
+            self._producers.clear()
+        for producer in producers:
+            producer.close()
 
     def _settle(self, delivery: _Delivery) -> None:
         """Report a batch, or have it sent again."""
         batch, error = delivery.batch, delivery.error
         with self._lock:
             self._waiting_bytes -= batch.size
-            delivery.sender.batches.remove(batch)
-        if error is None:
-            batch.done(result_of(batch.result))
-        elif batch.given_up:
-            batch.done(None)
-        elif isinstance(error, KafkaError) and error.code() in _PURGED_CODES and not self._closed:
+            delivery.producer.batches.remove(batch)
+        is_purged = isinstance(error, KafkaError) and error.code() in _PURGED_CODES
+        if is_purged and not batch.given_up and not self._closed:
             self.put(batch, delivery.run)  # another batch of the same producer was cancelled
         else:
-            text = error.str() if isinstance(error, KafkaError) else error
-            log.info("%s: Repeating a batch by a job: %s", batch.task, text)
-            self._repeat(batch)
+            self._report(batch, error.str() if isinstance(error, KafkaError) else error)
 
 
-class _Sender:
+class _Producer:
     """One producer, and the thread that receives its acknowledgements."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        """Raises KafkaException for settings that librdkafka does not accept."""
-        self.users: set[object] = set()
-        """The runs that have sent batches with it."""
+    def __init__(self, configs: Mapping[str, str]) -> None:
+        """Raises KafkaException for configs that librdkafka does not accept."""
         self.batches: list[PendingBatch] = []
-        """Batches without a result. Guarded, as `users`, by the lock of `WorkerProducers`."""
-        self._producer = Producer(dict(settings))
+        """Batches without a result. Guarded by the lock of `WorkerProducers`."""
+        self._producer = Producer(dict(configs))
         self._closed = threading.Event()
         threading.Thread(target=self._receive, name="kraal-worker-producer", daemon=True).start()
 
@@ -210,8 +172,3 @@ class _Sender:
                 self._producer.poll(_POLL_TIMEOUT_S)
             except Exception:  # its other batches must not wait for ever
                 log.exception("Failed to report the result of a small batch")
-
-
-def _settings(batch: PendingBatch) -> Settings:
-    assert batch.worker_producer is not None  # noqa: S101 - others do not come here
-    return tuple(sorted(batch.worker_producer.items()))

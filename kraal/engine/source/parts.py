@@ -57,20 +57,20 @@ class SourceParts:
     _worker_producer: Mapping[str, str] | None = None
     _has_worker_producer: bool = False
     """Whether `_worker_producer` is known."""
+    _uses_producers: bool = False
+    """Whether a batch was sent without a job."""
 
     def send(self, batch: PendingBatch, way: Way | None) -> None:
         """Queue a small batch for the lane or a producer in the worker, else for a job shared with other tasks."""
         self.pending = batch
         if way is Way.LANE:
-            batch.carrier, batch.lane = self.context.lanes, self.lane_configs()
+            batch.carrier, batch.producer = self.context.lanes, self.lane_configs()
         elif way is Way.WORKER_PRODUCER:
-            batch.carrier, batch.worker_producer = (
-                self.context.worker_producers,
-                self.worker_producer_configs(),
-            )
+            batch.carrier, batch.producer = self.context.worker_producers, self.worker_producer_configs()
         if batch.carrier is None:
             self.context.coalescer.put(batch)
         else:
+            self._uses_producers = True
             batch.carrier.put(batch, self.group)
         if self.group.given_up:  # cancelled while the batch was prepared
             self.give_up_pending()
@@ -100,7 +100,7 @@ class SourceParts:
 
     def close_producers(self) -> None:
         """Have the producers closed that only this run has used to send batches without a job."""
-        if self.lane is not None:
+        if self._uses_producers:
             self.context.lanes.leave(self.group)
             self.context.worker_producers.leave(self.group)
 

@@ -18,6 +18,7 @@ from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes import lanes as module
+from kraal.engine.lanes import sender
 from kraal.engine.lanes.bridge import ENDED, READY, LaneResult
 from kraal.engine.lanes.lanes import Lanes
 from tests.fakes.spark.late_give_up import LateGiveUp
@@ -117,7 +118,7 @@ class Stage:
             offsets={},
             plan=PLAN,
             done=lambda result: self.done.put((name, result)),
-            lane=configs,
+            producer=configs,
         )
         self.lanes.put(batch, name)
         return batch
@@ -262,7 +263,7 @@ def test_a_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stag
 
         @override
         def __getattribute__(self, name: str) -> Any:
-            if name == "lane" and threading.current_thread() is not threading.main_thread():
+            if name == "producer" and threading.current_thread() is not threading.main_thread():
                 raise ValueError("no configs")
             return super().__getattribute__(name)
 
@@ -338,5 +339,5 @@ def test_a_large_batch_and_a_worker_without_a_session_have_no_lane(stage: Stage)
 
 def test_the_lane_takes_no_more_while_much_is_waiting(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.started()
-    monkeypatch.setattr(module, "MAX_WAITING_BYTES", -1)
+    monkeypatch.setattr(sender, "MAX_WAITING_BYTES", -1)
     assert not stage.lanes.takes(1, 5)

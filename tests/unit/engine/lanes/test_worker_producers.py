@@ -16,6 +16,7 @@ from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
+from kraal.engine.lanes import sender
 from kraal.engine.lanes import worker_producers as module
 from kraal.engine.lanes.worker_producers import WorkerProducers
 
@@ -94,7 +95,7 @@ class Stage:
             plan=PLAN,
             done=lambda result: self.done.put((name, result)),
             size=10,
-            worker_producer=settings,
+            producer=settings,
         )
 
     def put(self, name: str = "c", table: pa.Table = ROWS, **settings: str) -> PendingBatch:
@@ -212,7 +213,7 @@ def test_a_cancelled_batch_ends_without_a_result_and_others_are_sent_again(stage
 
 
 def test_a_full_queue_of_batches_takes_no_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 15)
+    monkeypatch.setattr(sender, "MAX_WAITING_BYTES", 15)
     assert stage.producers.takes(2, 10)
     for _ in range(2):
         stage.put()
