@@ -15,12 +15,14 @@ from kraal.plugins.api import RetriableError
 LEASE_CHECK_INTERVAL_S: Final = 0.5
 
 
-class _Attempt(NamedTuple):
+class Attempt(NamedTuple):
+    """A job of a run, which may be launched again."""
+
     job: JobLauncher
     interrupt: Callable[[], bool]
     """See `Executor`."""
     done: Callable[[JobResult], None]
-    """Receives the final result."""
+    """Receives the final result, which is not RetriableError or SparkAway."""
 
 
 class Relaunch:
@@ -49,7 +51,7 @@ class Relaunch:
         self._leased = leased
         self._after = after
         self._lock = threading.Lock()
-        self._waiting: _Attempt | None = None
+        self._waiting: Attempt | None = None
         self.awaits_spark = False
         """Whether a job waits for Spark."""
 
@@ -58,14 +60,10 @@ class Relaunch:
         """Whether a job waits for its next attempt."""
         return self._waiting is not None
 
-    def launch(
-        self, job: JobLauncher, interrupt: Callable[[], bool], done: Callable[[JobResult], None]
-    ) -> None:
-        """Launch a job, and repeat it; `done` receives its result, which is not RetriableError or SparkAway.
-
-        `interrupt`: see `Executor`.
-        """
-        self._start(_Attempt(job, interrupt, done))
+    def launch(self, attempt: Attempt) -> None:
+        """Launch a job, and repeat it after an error that allows it."""
+        self._watch.begin(attempt.interrupt)
+        attempt.job(partial(self._finish, attempt))
 
     def spark_ready(self) -> None:
         """Launch the job that waits for Spark."""
@@ -79,11 +77,7 @@ class Relaunch:
         if waiting is not None and self._take(waiting):
             waiting.done(None)
 
-    def _start(self, attempt: _Attempt) -> None:
-        self._watch.begin(attempt.interrupt)
-        attempt.job(partial(self._finish, attempt))
-
-    def _finish(self, attempt: _Attempt, outcome: JobResult) -> None:
+    def _finish(self, attempt: Attempt, outcome: JobResult) -> None:
         outcome = self._watch.end(outcome)
         if not isinstance(outcome, RetriableError | SparkAway):
             attempt.done(outcome)
@@ -96,13 +90,13 @@ class Relaunch:
         elif self._spark_missing() is None:  # it has come up meanwhile
             self._again(attempt)
 
-    def _again(self, attempt: _Attempt) -> None:
+    def _again(self, attempt: Attempt) -> None:
         if self._waiting is attempt and not self._leased():  # another worker may run the task by now
             self._after(LEASE_CHECK_INTERVAL_S, partial(self._again, attempt))
         elif self._take(attempt):
-            self._start(attempt)
+            self.launch(attempt)
 
-    def _take(self, attempt: _Attempt) -> bool:
+    def _take(self, attempt: Attempt) -> bool:
         """Remove a job that waits; return False if it does not wait any more."""
         with self._lock:
             if self._waiting is not attempt:

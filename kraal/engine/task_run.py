@@ -39,7 +39,7 @@ from kraal.engine.executor import (
     failure,
 )
 from kraal.engine.lease_watch import LeaseWatch
-from kraal.engine.relaunch import LEASE_CHECK_INTERVAL_S, Relaunch
+from kraal.engine.relaunch import LEASE_CHECK_INTERVAL_S, Attempt, Relaunch
 from kraal.engine.run_host import Host, PollTimer, Steps, WaitingReports
 from kraal.engine.session.session import SparkAway
 from kraal.engine.thread_pool import Owner
@@ -293,7 +293,7 @@ class TaskRun:
             self._timer.cancel()
             self._phase = Phase.WORKING
             self._steps.begin("batch")
-        self._relaunch.launch(launch, executor.interrupt, self._outcome)
+        self._relaunch.launch(Attempt(launch, executor.interrupt, self._outcome))
         return False
 
     def _outcome(self, outcome: JobResult) -> None:
@@ -341,7 +341,7 @@ class TaskRun:
         self._phase = Phase.WORKING
         self._steps.begin("commit")
         commit = commit_job(self._executor, offsets, self._has_lease, self._pool.submit)
-        self._relaunch.launch(commit, self._executor.interrupt, self._outcome)
+        self._relaunch.launch(Attempt(commit, self._executor.interrupt, self._outcome))
 
     def _has_lease(self) -> bool:
         leased = self.spec.lease()

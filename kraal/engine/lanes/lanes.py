@@ -104,7 +104,8 @@ class Lanes(SmallBatchSender):
         return False
 
     @override
-    def _send(self, batch: PendingBatch, run: object) -> None:
+    def put(self, batch: PendingBatch, run: object) -> None:
+        """Send a batch in the lane, or by a job while there is none."""
         with self._lock:
             lane = self._lane
             is_open = lane is not None and lane.is_ready

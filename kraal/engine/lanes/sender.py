@@ -53,17 +53,6 @@ class SmallBatchSender(ABC):
         with self._lock:
             return not self._closed and self._waiting_bytes <= MAX_WAITING_BYTES
 
-    def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a plain batch of a run; `batch.done` receives its result on another thread.
-
-        `run`: any object that identifies it; `leave` follows. A batch without records is done at once, on this thread:
-        results are reported by records.
-        """
-        if batch.table.num_rows:
-            self._send(batch, run)
-        else:
-            batch.done(batch.result())
-
     def leave(self, run: object) -> None:
         """Close the producers that only this run has used, which has ended. Returns at once."""
         with self._lock:
@@ -77,12 +66,15 @@ class SmallBatchSender(ABC):
             close()
 
     @abstractmethod
-    def give_up(self, batch: PendingBatch) -> bool:
-        """Drop the unsent records of a batch; return False if it is not here any more."""
+    def put(self, batch: PendingBatch, run: object) -> None:
+        """Send a plain batch of a run, which has records; `batch.done` receives its result on another thread.
+
+        `run`: any object that identifies it; `leave` follows.
+        """
 
     @abstractmethod
-    def _send(self, batch: PendingBatch, run: object) -> None:
-        """Send a batch with records."""
+    def give_up(self, batch: PendingBatch) -> bool:
+        """Drop the unsent records of a batch; return False if it is not here any more."""
 
     @abstractmethod
     def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:

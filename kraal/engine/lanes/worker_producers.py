@@ -69,7 +69,8 @@ class WorkerProducers(SmallBatchSender):
         self._producers: dict[Configs, _Producer] = {}
 
     @override
-    def _send(self, batch: PendingBatch, run: object) -> None:
+    def put(self, batch: PendingBatch, run: object) -> None:
+        """Send a batch with a producer of its configs."""
         configs = configs_of(batch)
         try:
             with self._lock:

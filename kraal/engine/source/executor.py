@@ -140,14 +140,9 @@ class SourceExecutor:
             return self._context.launch(self._suspend) if self._reads_on else None
         if self._dead is not None and not self._dead.ready:
             return self._context.launch(self._dead.prepare)
-        attempt, self._waiting = self._waiting or self._poll(task, parts), None
-        if attempt is None or self._spec.may_read():
+        attempt, self._waiting = self._waiting, None
+        if attempt is not None:
             return attempt
-        self._waiting = attempt
-        return None
-
-    def _poll(self, task: SourceTask, parts: SourceParts) -> BatchAttempt | None:
-        """Return the plugin's next batch. Raises its errors."""
         began_s = time.monotonic()
         batch = task.poll()
         if batch is None:
@@ -162,9 +157,13 @@ class SourceExecutor:
         self._gathering.polled(polled.rows, small=polled.is_small)
         if polled.is_small:
             self._context.pace.note(transaction=has_transaction_per_batch(self._spec))
-        return BatchAttempt(
+        attempt = BatchAttempt(
             parts=parts, facts=self._facts, ways=self._ways, refusals=self._refusals, polled=polled
         )
+        if self._spec.may_read():
+            return attempt
+        self._waiting = attempt
+        return None
 
     def wait(self) -> None:
         """No-op: a plugin has no wait."""

@@ -61,7 +61,13 @@ class SourceParts:
     """Whether a batch was sent without a job."""
 
     def send(self, batch: PendingBatch, way: Way | None) -> None:
-        """Queue a small batch for the lane or a producer in the worker, else for a job shared with other tasks."""
+        """Queue a small batch for the lane or a producer in the worker, else for a job shared with other tasks.
+
+        Without records it is done at once in place of the first two, whose results are those of records.
+        """
+        if not batch.table.num_rows and way in {Way.LANE, Way.WORKER_PRODUCER}:
+            batch.done(batch.result())
+            return
         self.pending = batch
         if way is Way.LANE:
             batch.carrier, batch.producer = self.context.lanes, self.lane_configs()

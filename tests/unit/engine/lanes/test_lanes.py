@@ -155,15 +155,6 @@ def test_a_batch_is_done_when_the_lane_says_so(stage: Stage) -> None:
     assert producer
 
 
-def test_a_batch_without_records_is_done_at_once_because_the_lane_reports_records_only(stage: Stage) -> None:
-    stage.started()
-    stage.put("a", table=ROW.slice(0, 0))
-    name, result = stage.result()
-    assert name == "a"
-    assert isinstance(result, BatchDone)
-    assert (result.records, result.topics) == (0, frozenset())
-
-
 def test_tasks_with_the_same_configs_share_a_producer(stage: Stage) -> None:
     bridge = stage.started()
     producers = {}

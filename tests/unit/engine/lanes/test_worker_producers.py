@@ -143,12 +143,6 @@ def test_a_batch_is_done_when_all_its_records_are_acknowledged(stage: Stage) -> 
     assert set(result.topics) == {"t"}
 
 
-def test_a_batch_without_records_is_done_at_once(stage: Stage) -> None:
-    stage.put(table=ROWS.slice(0, 0))
-    assert isinstance(stage.result()[1], BatchDone)
-    assert not stage.made
-
-
 def test_runs_with_the_same_settings_share_a_producer_until_the_last_has_ended(stage: Stage) -> None:
     for name in ("c", "d"):
         stage.put(name, acks="all")

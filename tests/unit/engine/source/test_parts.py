@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.api import TaskSpec
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.parts import SourceParts
@@ -38,32 +39,71 @@ class Sender:
         self.left.append(run)
 
 
-@pytest.mark.parametrize("way", [Way.LANE, Way.WORKER_PRODUCER, Way.COALESCED, None])
-def test_batch_is_sent_by_its_way_and_its_producer_is_left_with_the_run(way: Way | None) -> None:
-    lanes, producers, coalescer, group = Sender(), Sender(), Sender(), SimpleNamespace(given_up=False)
-    context: Any = SimpleNamespace(
-        worker={"bootstrap.servers": "b:1"}, lanes=lanes, worker_producers=producers, coalescer=coalescer
-    )
-    nothing: Any = None
-    any_group: Any = group
-    parts = SourceParts(
-        spec=TaskSpec(task=TASK, task_config={}, connector_config={}),
-        context=context,
-        group=any_group,
-        converters=nothing,
-        records=None,
-        few=nothing,
-        topics=None,
-        cancelled=threading.Event(),
-    )
-    table = pa.table({"value": [b"a"]})
-    batch = PendingBatch(task=TASK, table=table, topic="t", offsets={}, plan=PLAN, done=lambda _: None)
-    parts.send(batch, way)
-    parts.close_producers()
-    by_way = {Way.LANE: lanes, Way.WORKER_PRODUCER: producers}
-    used = coalescer if way is None else by_way.get(way, coalescer)
-    assert [each.batches for each in (lanes, producers, coalescer)].count([batch]) == 1
-    assert used.batches == [batch]
-    ends = [] if used is coalescer else [group]
-    assert (batch.producer is None) is (used is coalescer)
-    assert lanes.left == producers.left == ends
+class Bench:
+    """The parts of a run whose senders only note what they are given."""
+
+    def __init__(self) -> None:
+        self.lanes, self.producers, self.coalescer = Sender(), Sender(), Sender()
+        group: Any = SimpleNamespace(given_up=False)
+        self.group = group
+        context: Any = SimpleNamespace(
+            worker={"bootstrap.servers": "b:1"},
+            lanes=self.lanes,
+            worker_producers=self.producers,
+            coalescer=self.coalescer,
+        )
+        nothing: Any = None
+        self.parts = SourceParts(
+            spec=TaskSpec(task=TASK, task_config={}, connector_config={}),
+            context=context,
+            group=group,
+            converters=nothing,
+            records=None,
+            few=nothing,
+            topics=None,
+            cancelled=threading.Event(),
+        )
+        self.results: list[JobResult] = []
+
+    def send(self, way: Way | None, rows: int = 1) -> PendingBatch:
+        """Send a batch this way."""
+        table = pa.table({"value": pa.array([b"a"] * rows, pa.binary())})
+        batch = PendingBatch(
+            task=TASK, table=table, topic="t", offsets={}, plan=PLAN, done=self.results.append
+        )
+        self.parts.send(batch, way)
+        return batch
+
+    def sent(self) -> list[list[PendingBatch]]:
+        """Return the batches of the lane, of the producers, and of shared jobs."""
+        return [self.lanes.batches, self.producers.batches, self.coalescer.batches]
+
+
+@pytest.mark.parametrize(("way", "place"), [(Way.LANE, 0), (Way.WORKER_PRODUCER, 1)])
+def test_batch_without_a_job_uses_a_producer_that_the_run_leaves_at_its_end(way: Way, place: int) -> None:
+    bench = Bench()
+    batch = bench.send(way)
+    assert bench.sent() == [[batch] if each == place else [] for each in range(3)]
+    assert batch.producer is not None
+    bench.parts.close_producers()
+    assert bench.lanes.left == bench.producers.left == [bench.group]
+
+
+@pytest.mark.parametrize("way", [Way.COALESCED, None])
+def test_batch_of_a_shared_job_uses_no_producer(way: Way | None) -> None:
+    bench = Bench()
+    batch = bench.send(way)
+    assert bench.sent() == [[], [], [batch]]
+    assert batch.producer is None
+    bench.parts.close_producers()
+    assert bench.lanes.left == bench.producers.left == []
+
+
+@pytest.mark.parametrize("way", [Way.LANE, Way.WORKER_PRODUCER])
+def test_batch_without_records_is_done_at_once_because_results_are_those_of_records(way: Way) -> None:
+    bench = Bench()
+    bench.send(way, rows=0)
+    assert bench.sent() == [[], [], []]
+    [result] = bench.results
+    assert isinstance(result, BatchDone)
+    assert (result.records, result.topics) == (0, frozenset())
