@@ -28,7 +28,7 @@ class LeaseWatch:
         after: Callable[[float, Callable[[], None]], None],
     ) -> None:
         """Create a watch; `after` calls a function after a delay in seconds."""
-        self._task = task
+        self.task = task
         self._lease = lease
         self._after = after
         self._lock = threading.Lock()
@@ -60,5 +60,5 @@ class LeaseWatch:
                 return
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
-                log.warning("%s: Interrupting a job because %s", self._task, LEASE_OVER)
+                log.warning("%s: Interrupting a job because %s", self.task, LEASE_OVER)
             self._after(CHECK_INTERVAL_S, self._check)

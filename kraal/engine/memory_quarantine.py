@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 
 from kraal.core.ids import TaskId
 from kraal.engine.api import BatchDone
@@ -59,8 +58,7 @@ class MemoryQuarantine:
         if not asked:
             return work.poll(asked=False)
         if not (self._suspects or self._guilty or self._turn):  # almost always, so without the lock
-            job = work.poll(asked=True)
-            return None if job is None else partial(self._launch, task, work, job)
+            return work.poll(asked=True)
         self.check(task)
         if not self._may_work(task, work):
             return work.poll(asked=False) if work.polls_idle else None
@@ -70,7 +68,31 @@ class MemoryQuarantine:
         finally:
             if job is None:
                 self.release_turn(work)
-        return None if job is None else partial(self._launch, task, work, job)
+        return job
+
+    def begin(self, task: TaskId, work: Executor) -> RetriableError | None:
+        """Record that a polled job starts, also again after an error.
+
+        Returns an error if the task has lost its turn meanwhile and must wait for it.
+        """
+        if not self._may_work(task, work):
+            return RetriableError(
+                "Spark's heap was exhausted while this task was running; waiting to run it alone"
+            )
+        with self._lock:
+            self._working[task] = work
+        return None
+
+    def end(self, task: TaskId, work: Executor, outcome: JobResult) -> None:
+        """Record the result of a job."""
+        if isinstance(outcome, BaseException) and _is_spark_end(outcome):
+            return
+        with self._lock:
+            if self._working.get(task) is work:
+                del self._working[task]
+                if isinstance(outcome, BatchDone):
+                    self._suspects = clear_deaths(self._suspects, task)
+        self.release_turn(work)
 
     def release_turn(self, work: Executor) -> None:
         """Release the turn of a task that does not use it."""
@@ -111,34 +133,6 @@ class MemoryQuarantine:
                 return False
             self._turn = (task, work)
             return True
-
-    def _launch(
-        self, task: TaskId, work: Executor, launch: JobLauncher, done: Callable[[JobResult], None]
-    ) -> None:
-        """Start a job, also again after an error; a task that lost its turn meanwhile may have to wait for it."""
-        if not self._may_work(task, work):
-            done(
-                RetriableError(
-                    "Spark's heap was exhausted while this task was running; waiting to run it alone"
-                )
-            )
-            return
-        with self._lock:
-            self._working[task] = work
-        launch(partial(self._end, task, work, done))
-
-    def _end(
-        self, task: TaskId, work: Executor, done: Callable[[JobResult], None], outcome: JobResult
-    ) -> None:
-        """Record the end of a job, and pass its result on."""
-        if not (isinstance(outcome, BaseException) and _is_spark_end(outcome)):
-            with self._lock:
-                if self._working.get(task) is work:
-                    del self._working[task]
-                    if isinstance(outcome, BatchDone):
-                        self._suspects = clear_deaths(self._suspects, task)
-            self.release_turn(work)
-        done(outcome)
 
 
 def _is_spark_end(error: BaseException) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.executor import Executor, JobLauncher, JobResult
 from kraal.engine.lease_watch import LeaseWatch
+from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.session.session import SparkAway
 from kraal.plugins.api import RetriableError
 
@@ -19,10 +20,12 @@ class Attempt(NamedTuple):
     """A job of a run, which may be launched again."""
 
     job: JobLauncher
-    interrupt: Callable[[], bool]
-    """See `Executor`."""
+    executor: Executor
+    """The executor of the job."""
     done: Callable[[JobResult], None]
     """Receives the final result, which is not RetriableError or SparkAway."""
+    is_requested: bool = False
+    """Whether it writes a requested batch: then the memory quarantine applies."""
 
 
 class Relaunch:
@@ -30,6 +33,7 @@ class Relaunch:
 
     def __init__(
         self,
+        quarantine: MemoryQuarantine,
         watch: LeaseWatch,
         repeat: Callable[[RetriableError | SparkAway], float | None],
         spark_missing: Callable[[], str | None],
@@ -39,12 +43,14 @@ class Relaunch:
         """Create it without a job.
 
         Args:
+            quarantine: has the job wait for other tasks.
             watch: interrupts a job without a lease.
             repeat: receives the error of each failed attempt; returns the delay in seconds, None: until Spark is up.
             spark_missing: returns why Spark cannot be used now, None if it can.
             leased: whether the task may write.
             after: calls a function later.
         """
+        self._quarantine = quarantine
         self._watch = watch
         self._repeat = repeat
         self._spark_missing = spark_missing
@@ -62,8 +68,12 @@ class Relaunch:
 
     def launch(self, attempt: Attempt) -> None:
         """Launch a job, and repeat it after an error that allows it."""
-        self._watch.begin(attempt.interrupt)
-        attempt.job(partial(self._finish, attempt))
+        self._watch.begin(attempt.executor.interrupt)
+        wait = self._quarantine.begin(self._watch.task, attempt.executor) if attempt.is_requested else None
+        if wait is None:
+            attempt.job(partial(self._finish, attempt))
+        else:
+            self._finish(attempt, wait)
 
     def spark_ready(self) -> None:
         """Launch the job that waits for Spark."""
@@ -78,6 +88,8 @@ class Relaunch:
             waiting.done(None)
 
     def _finish(self, attempt: Attempt, outcome: JobResult) -> None:
+        if attempt.is_requested:
+            self._quarantine.end(self._watch.task, attempt.executor, outcome)
         outcome = self._watch.end(outcome)
         if not isinstance(outcome, RetriableError | SparkAway):
             attempt.done(outcome)

@@ -73,8 +73,9 @@ class TaskRun:
         self._version: str | None = None
         self._timer = PollTimer(host, owner, self._poll)
         self._steps, self._waiting = Steps(spec.working), WaitingReports(report)
-        watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
-        self._relaunch = Relaunch(watch, self._repeat, host.spark_missing, self._has_lease, host.poller.after)
+        after, watch = host.poller.after, LeaseWatch(spec.task, spec.lease, host.poller.after)
+        spark_missing, has_lease = host.spark_missing, self._has_lease
+        self._relaunch = Relaunch(host.quarantine, watch, self._repeat, spark_missing, has_lease, after)
 
     def start(self) -> None:
         """Start opening the plugin. Call once."""
@@ -146,8 +147,7 @@ class TaskRun:
             return
         with self._lock:
             self._back(Phase.AWAITING_SPARK)
-        missing = self._host.await_at_open()
-        if missing is None:
+        if (missing := self._host.await_at_open()) is None:
             self.spark_ready()
         else:
             self._report_waiting(missing)
@@ -293,7 +293,7 @@ class TaskRun:
             self._timer.cancel()
             self._phase = Phase.WORKING
             self._steps.begin("batch")
-        self._relaunch.launch(Attempt(launch, executor.interrupt, self._outcome))
+        self._relaunch.launch(Attempt(launch, executor, self._outcome, is_requested=requested))
         return False
 
     def _outcome(self, outcome: JobResult) -> None:
@@ -341,7 +341,7 @@ class TaskRun:
         self._phase = Phase.WORKING
         self._steps.begin("commit")
         commit = commit_job(self._executor, offsets, self._has_lease, self._pool.submit)
-        self._relaunch.launch(Attempt(commit, self._executor.interrupt, self._outcome))
+        self._relaunch.launch(Attempt(commit, self._executor, self._outcome))
 
     def _has_lease(self) -> bool:
         leased = self.spec.lease()

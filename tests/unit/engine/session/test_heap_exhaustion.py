@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -135,8 +136,21 @@ class Bench:
         """Poll, and launch what was found; False when there was nothing to do."""
         launch = self.quarantine.poll(task, self.jobs[task], asked=True)
         if launch is not None:
-            launch(lambda outcome: self.outcomes.append((task, outcome)))
+            self.launch(task, launch)
         return launch is not None
+
+    def launch(self, task: TaskId, job: JobLauncher) -> None:
+        """Launch a polled job, or note why it has to wait."""
+        work = self.jobs[task]
+        wait = self.quarantine.begin(task, work)
+        if wait is None:
+            job(partial(self._finish, task, work))
+        else:
+            self.outcomes.append((task, wait))
+
+    def _finish(self, task: TaskId, work: Jobs, outcome: JobResult) -> None:
+        self.quarantine.end(task, work, outcome)
+        self.outcomes.append((task, outcome))
 
     def end(self, task: TaskId, outcome: JobResult = DONE) -> None:
         self.jobs[task].running.pop()(outcome)
@@ -199,14 +213,14 @@ def test_a_retried_batch_waits_for_its_turn(bench: Bench) -> None:
     bench.exhaust([A, B])
     launch = bench.quarantine.poll(A, bench.jobs[A], asked=True)
     assert launch is not None
-    launch(lambda outcome: bench.outcomes.append((A, outcome)))
+    bench.launch(A, launch)
     bench.end(A, RetriableError("the sink is away"))
     assert bench.begin(B)
-    launch(lambda outcome: bench.outcomes.append((A, outcome)))
+    bench.launch(A, launch)
     assert isinstance(bench.outcomes[-1][1], RetriableError)
     assert bench.jobs[A].running == []
     bench.end(B)
-    launch(lambda outcome: bench.outcomes.append((A, outcome)))
+    bench.launch(A, launch)
     assert len(bench.jobs[A].running) == 1
 
 
