@@ -27,9 +27,10 @@ def sources() -> list[Path]:
     return sorted(path for path in files if path != own)
 
 
-def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Return the numbered lines of a file that are comments or parts of docstrings, or may be."""
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+def prose(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Return the numbered lines of a file that are comments or parts of docstrings, or may be; none if none matches."""
+    text = path.read_text("utf-8")
+    for number, line in enumerate(text.splitlines(), 1) if pattern.search(text) else ():
         if re.match(r'\s*(#|"""|\*|//|[A-Za-z(`>])', line):
             yield number, line
 
@@ -38,7 +39,7 @@ def test_no_source_cites_a_document_that_is_not_here() -> None:
     cited = [
         f"{path.relative_to(ROOT)}:{number}: {match.group()}"
         for path in sources()
-        for number, line in prose(path)
+        for number, line in prose(path, PRIVATE)
         if (match := PRIVATE.search(line))
     ]
     assert cited == []
@@ -50,7 +51,7 @@ def test_cited_pages_and_tests_exist(folder: str) -> None:
         f"{path.relative_to(ROOT)}:{number}: {name}"
         for path in sources()
         if path.is_relative_to(ROOT / folder)
-        for number, line in prose(path)
+        for number, line in prose(path, PAGE)
         for name in PAGE.findall(line)
         if not (ROOT / name).exists()
     ]

@@ -13,8 +13,9 @@ MODULES = {"kafka.codec", "kafka.consumer", "kafka.producer", "kafka.record"}
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Yield `module.name` for each import of a file."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    """Yield `module.name` for each import of a file that names kafka-python."""
+    text = path.read_text("utf-8")
+    for node in ast.walk(ast.parse(text)) if "kafka" in text else ():
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
