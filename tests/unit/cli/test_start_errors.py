@@ -14,6 +14,7 @@ import pytest
 CLI = (sys.executable, "-c", "from kraal.cli.main import main; main()")
 
 
+@pytest.mark.one_a_day("command", "style")
 @pytest.mark.parametrize(
     ("command", "style"), [("standalone", "text"), ("distributed", "json"), ("mirror", "json")]
 )
@@ -35,6 +36,7 @@ def test_a_start_that_fails_is_one_line_of_the_log(command: str, style: str, tmp
     assert "hint" not in record  # the message names what is wrong
 
 
+@pytest.mark.one_a_day("style")
 @pytest.mark.parametrize("style", ["text", "json"])
 def test_a_start_that_fails_for_its_surroundings_names_the_tool_that_examines_them(
     style: str, tmp_path: Path

@@ -28,7 +28,7 @@ def test_workers(worker, code, mode): pass
 
 def test_none(): pass
 """
-MARKERS = "[pytest]\nmarkers =\n    one_a_day\n    slow"
+MARKERS = "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n    one_a_day\n    slow"
 
 
 @pytest.mark.parametrize("count", range(1, 41))
@@ -46,7 +46,7 @@ def collected(
     pytester.makepyfile(TESTS)
     pytester.makeini(MARKERS)
     pytester.makeconftest('pytest_plugins = ["tests.run.seeds"]')
-    printed = pytester.runpytest_subprocess("--collect-only", "-q", "-pno:schemathesis", *options)
+    printed = pytester.runpytest_inprocess("--collect-only", "-q", "-pno:schemathesis", *options)
     return {line.partition("::")[2] for line in printed.outlines if "::" in line}
 
 

@@ -78,6 +78,7 @@ def ending(worker_process: subprocess.Popen[str]) -> str:
     return worker_process.communicate(timeout=60)[1]
 
 
+@pytest.mark.one_a_day("where")
 @pytest.mark.parametrize(
     "where",
     [pytest.param("_shut_down", id="in its shutdown"), pytest.param("_started", id="before its shutdown")],
@@ -103,6 +104,7 @@ def test_a_shutdown_that_keeps_the_interpreter_ends_with_the_stacks(tmp_path: Pa
     assert "the process exits" not in output
 
 
+@pytest.mark.one_a_day("second")
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) -> None:
     with worker(tmp_path, bound_s=3000.0, culprit=LETS_GO) as worker_process:
