@@ -155,6 +155,20 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         *_PACKAGING,
     ),
     "tests/unit/docs_site": ("docs", "mkdocs.yml", "scripts"),
+    "tests/unit/test_plugin_howto": (
+        *_PACKAGING,
+        "docs/plugin-howto.md",
+        "kraal/cli",
+        "kraal/client",
+        "kraal/config",
+        "kraal/core",
+        "kraal/jars",
+        "kraal/plugin_lock",
+        "kraal/plugins",
+        "kraal/scaffold",
+        "kraal/testing",
+        "tests/fakes/workers/howto.py",
+    ),
 }
 """Beginnings of the paths of tests, and what they depend on besides themselves: files and folders."""
 
