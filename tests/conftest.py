@@ -21,17 +21,19 @@ MARGIN_S = 5.0
 """How long before its time-out a test's stacks are printed."""
 
 settings.register_profile("kraal", deadline=None)  # a busy machine exceeds any
-settings.load_profile("kraal")
+settings.register_profile("day", settings.get_profile("kraal"), max_examples=30)
+"""Examples of tests that set no number: others with each run, so fewer are enough without `--seeds all`."""
 
 _stderr = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep a descriptor of standard error: pytest captures the original one during tests.
+    """Choose the number of examples, keep a descriptor of standard error, and accept SIGINT in what tests start.
 
-    A shell starts what it runs in the background with SIGINT ignored, and programs inherit that; those that tests start
-    must not.
+    pytest captures the original standard error during tests. A shell starts what it runs in the background with SIGINT
+    ignored, and programs inherit that; those that tests start must not.
     """
+    settings.load_profile("kraal" if config.getoption("seeds") == "all" else "day")
     descriptor = os.dup(sys.stderr.fileno())
     config.stash[_stderr] = descriptor
     config.add_cleanup(lambda: os.close(descriptor))
