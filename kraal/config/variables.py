@@ -56,6 +56,12 @@ def has_variable(text: str | None) -> bool:
     return text is not None and any(_found_in(text))
 
 
+def is_only_variables(text: str) -> bool:
+    """Return whether a text consists of variables and spaces."""
+    variables = variables_of({"": text})
+    return not (substitute(text, dict.fromkeys(variables, "")) or "").strip()
+
+
 def variables_of(config: Config) -> Iterator[Variable]:
     """Return all variables in a config's values."""
     for text in config.values():

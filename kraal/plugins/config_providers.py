@@ -124,6 +124,14 @@ class Providers:
                 log.exception("Failed to close the config provider %s", name)
 
 
+def without_providers(config: Config) -> dict[str, str | None]:
+    """Return a connector's config without `config.providers` of its own: only the worker's providers are used.
+
+    Source: AbstractHerder.removeCustomConfigProviders (Kafka 4.4.0).
+    """
+    return {key: text for key, text in config.items() if not f"{key}.".startswith(f"{PROVIDERS}.")}
+
+
 def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Providers:
     """Create the providers that a worker's config declares. Raises ConfigInvalid."""
     providers: dict[str, ConfigProvider] = {}

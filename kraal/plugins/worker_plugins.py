@@ -15,12 +15,12 @@ from kraal.config.key import Key
 from kraal.config.named_plugins import named_plugins, values_below
 from kraal.config.secret_keys import secret_keys, secret_values
 from kraal.config.values import invalid
-from kraal.config.variables import Resolved, has_variable, variables_of
+from kraal.config.variables import Resolved, is_only_variables, variables_of
 from kraal.core.errors import BadRequest, KraalError, PluginFailed, ProviderFailed
 from kraal.core.ids import Config
-from kraal.core.secrets import HIDDEN, replaced, secrets
+from kraal.core.secrets import HIDDEN, secrets
 from kraal.plugins.api import Connector, SourceTask
-from kraal.plugins.config_providers import Providers
+from kraal.plugins.config_providers import Providers, without_providers
 from kraal.plugins.connector_parts import CONVERTERS
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.aliases import alias_keys
@@ -107,7 +107,8 @@ class ProvidedPlugins:
     def check(self, config: Config) -> ConfigInfos:
         """Validate a connector config; results and errors never show values that a provider resolved.
 
-        A variable that its provider cannot resolve is an error of its key. Raises BadRequest for an unknown class.
+        The connector's own `config.providers` are left out. A variable that its provider cannot resolve is an error
+        of its key. Raises BadRequest for an unknown class.
         """
         return self._checked(config, lambda known: validate_connector(self.registry, self.defaults, known))
 
@@ -127,6 +128,7 @@ class ProvidedPlugins:
             raise
 
     def _checked(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
+        config = without_providers(config)
         resolved, unresolved = self._resolved_as_far_as_possible(config)
         try:
             infos = check(resolved.config)
@@ -196,32 +198,33 @@ def declared_keys(registry: Registry, config: Config) -> list[Key]:
 
 
 def as_written(infos: ConfigInfos, resolved: Resolved) -> ConfigInfos:
-    """Return the same infos with the original variables in place of their resolved values."""
+    """Return the same infos with the original variables in place of their resolved values.
+
+    Errors of such a value become one that does not contain it. Other errors have their secrets masked.
+    Source: AbstractHerder.redactResolvedValues (Kafka 4.4.0).
+    """
     raw, values = resolved.raw, resolved.config
-    variables = {
-        name: (values[name] or "", text) for name, text in raw.items() if text and has_variable(text)
-    }
-    name = raw.get(_CLASS)
-    return replace(
-        infos,
-        name=name if name and _CLASS in variables else infos.name,
-        configs=tuple(_as_written(info, variables) for info in infos.configs),
-    )
+    variables = {name: text for name, text in raw.items() if text is not None and values[name] != text}
+    configs = tuple(_as_written(info, variables) for info in infos.configs)
+    count = sum(len(info.value.errors) for info in configs) if variables else infos.error_count
+    return replace(infos, name=variables.get(_CLASS, infos.name), error_count=count, configs=configs)
 
 
-def _as_written(info: ConfigInfo, variables: Mapping[str, tuple[str, str]]) -> ConfigInfo:
+def _as_written(info: ConfigInfo, variables: Mapping[str, str]) -> ConfigInfo:
     value = info.value
-    errors = tuple(map(secrets.scrub, value.errors))
     if value.name not in variables:
-        return replace(info, value=replace(value, errors=errors))
-    text, raw = variables[value.name]
-    if text.strip():
-        errors = tuple(replaced(text, raw, error) for error in value.errors)
+        return replace(info, value=replace(value, errors=tuple(map(secrets.scrub, value.errors))))
+    raw = variables[value.name]
+    error = (
+        f"Invalid value for configuration '{value.name}': "
+        "the value resolved from the config provider reference failed validation"
+    )
     return replace(
         info,
         value=replace(
             value,
-            value=value.value if value.value in (None, HIDDEN) else raw,
-            errors=tuple(map(secrets.scrub, errors)),
+            value=HIDDEN if value.value == HIDDEN and not is_only_variables(raw) else raw,
+            recommended_values=(),
+            errors=(error,) if value.errors else (),
         ),
     )

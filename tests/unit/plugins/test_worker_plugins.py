@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pytest
 from typing_extensions import override
@@ -11,6 +11,7 @@ from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.worker.standalone import parse_standalone
 from kraal.connectors.mirror.source import MirrorSourceConnector
 from kraal.core.errors import BadRequest, ConfigInvalid, PluginFailed, ProviderFailed
+from kraal.core.ids import Config
 from kraal.core.secrets import secrets
 from kraal.plugins import worker_plugins
 from kraal.plugins.config_providers import Providers
@@ -79,6 +80,12 @@ class Keeper(ConfigProvider):
 KEPT = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS), Providers({"k": Keeper()}))
 
 
+REFUSED = (
+    "Invalid value for configuration '%s': "
+    "the value resolved from the config provider reference failed validation"
+)
+
+
 def value_of(infos: ConfigInfos, key: str) -> ConfigValueInfo:
     [found] = [info.value for info in infos.configs if info.value.name == key]
     return found
@@ -101,22 +108,43 @@ def test_a_config_is_checked_with_values_and_described_with_variables() -> None:
     infos = KEPT.check(config)
     assert infos.name == "${k:class}"
     assert value_of(infos, "connector.class").value == "${k:class}"
-    assert value_of(infos, "tasks.max") == ConfigValueInfo(
-        name="tasks.max",
-        value=None,
-        recommended_values=(),
-        errors=(
-            "Invalid value ${k:many} for configuration tasks.max: Not a number of type INT",
-            "Invalid value null for configuration tasks.max: Value must be non-null",
-        ),
-        visible=True,
-    )
-    [error] = value_of(infos, "errors.tolerance").errors
-    assert error.startswith("Invalid value ${k:short} for configuration errors.tolerance: ")
-    assert value_of(infos, "producer.override.sasl.jaas.config").value == "[hidden]"
+    for key, text in (("tasks.max", "${k:many}"), ("errors.tolerance", "${k:short}")):
+        assert value_of(infos, key) == ConfigValueInfo(
+            name=key, value=text, recommended_values=(), errors=(REFUSED % key,), visible=True
+        )
+    assert infos.error_count == len(infos.errors) == 2
+    assert value_of(infos, "producer.override.sasl.jaas.config").value == "${k:password}"
     text = json.dumps(infos.to_json())
     assert "hunter2" not in text
     assert "so many" not in text
+
+
+def test_a_password_with_text_of_its_own_next_to_a_variable_stays_hidden() -> None:
+    config = {
+        "name": "n",
+        "connector.class": FAKE_SOURCE,
+        "producer.override.sasl.jaas.config": "own ${k:password}",
+    }
+    assert value_of(KEPT.check(config), "producer.override.sasl.jaas.config").value == "[hidden]"
+
+
+def test_a_variable_without_a_provider_is_validated_as_text() -> None:
+    config = {"name": "n", "connector.class": FAKE_SOURCE, "tasks.max": "${nobody:x}"}
+    assert KEPT.check(config).to_json() == PLUGINS.check(config).to_json()
+    assert len(value_of(KEPT.check(config), "tasks.max").errors) == 2
+
+
+@pytest.mark.parametrize("check", [KEPT.check, lambda config: KEPT.check_for_rest(FAKE_SOURCE, config)])
+def test_config_providers_of_a_connector_are_left_out(check: Callable[[Config], ConfigInfos]) -> None:
+    own = {
+        "config.providers": "k",
+        "config.providers.k.class": "Other",
+        "config.providers.k.param.x": "${k:broken:y}",
+    }
+    config = {"name": "n", "connector.class": FAKE_SOURCE, "config.providers2": "x"}
+    infos = check({**config, **own})
+    assert infos.to_json() == check(config).to_json()
+    assert infos.error_count == 0
 
 
 def test_a_config_without_variables_is_described_unchanged() -> None:
