@@ -16,7 +16,9 @@ sync (all).
 allow.auto.create.topics Whether the broker may create a topic that the client asks for.
 auto.commit.interval.ms Interval of the consumer's automatic commits, in milliseconds.
 auto.offset.reset Where to start if a partition has no committed offset, or its offset no longer exists: earliest, \
-latest, by_duration:PT1H (the records of the last hour; any ISO-8601 duration), or none, which fails.
+latest, by_duration:PT1H (the records of the last hour; any ISO-8601 duration), or none, which fails. With latest, \
+records are skipped that a new partition gets before the consumer discovers it; by_duration with more than \
+metadata.max.age.ms reads them.
 batch.size Maximum size of a batch of records for one partition, in bytes.
 bootstrap.controllers Addresses HOST:PORT of controllers to connect to instead of brokers.
 bootstrap.resolve.timeout.ms Maximum time for resolving bootstrap.servers in the background, in milliseconds; \
@@ -59,7 +61,8 @@ max.block.ms Maximum time that sending waits for memory or for the topic's metad
 max.in.flight.requests.per.connection Maximum number of unanswered requests to one broker; with more than one, a \
 failure can change the order of records.
 max.partition.fetch.bytes Maximum size of one partition's data in a fetch response, in bytes.
-max.poll.interval.ms Maximum time between two polls before the group removes the member, in milliseconds.
+max.poll.interval.ms Maximum time between two polls before the group removes the member, in milliseconds. \
+connections.max.idle.ms must not be less, or the connection to the coordinator may be closed in a rebalance.
 max.poll.records Maximum number of records that a poll returns.
 max.request.size Maximum size of a request, and so of a record, in bytes.
 metadata.cluster.check.enable Whether brokers check that a connection is meant for them; needs brokers of 4.4 \

@@ -135,7 +135,8 @@ _GROUP = [
          "Interval of heartbeats in milliseconds; at most a third of session.timeout.ms.",
          default=3_000, check=at_least(1), source=_OURS),
     worker_key("rebalance.timeout.ms", _INT, _HIGH,
-         "Maximum time for each worker to join after a rebalance has started, in milliseconds.",
+         "Maximum time for each worker to join after a rebalance has started, in milliseconds. "
+         "connections.max.idle.ms must not be less, or the connection to the coordinator may be closed meanwhile.",
          default=60_000, check=at_least(1), source=_OURS),
     worker_key("worker.sync.timeout.ms", _INT, _MEDIUM,
          "Maximum time for a worker to read the configs up to the leader's offset, in milliseconds.",

@@ -148,8 +148,9 @@ _WORK = [
          "Maximum time to write offsets, in milliseconds.",
          default=5_000, check=at_least(0), no_effect=_EACH_BATCH),
     worker_key(PATH, _LIST, _LOW,
-         "Directories of Java plugins, separated by commas: each contains jars, or directories with the jars of one "
-         "plugin. Workers run them in a separate JVM.", check=unless_null(distinct_entries)),
+         "Jars of Java plugins, or directories, separated by commas. Each jar in such a directory, and each directory "
+         "in it with jars at any depth, is one plugin with a class loader of its own. Workers run them in a separate "
+         "JVM.", check=unless_null(distinct_entries)),
     worker_key(DISCOVERY, _STRING, _LOW, "How the plugins in `plugin.path` are found.", default=DEFAULT_DISCOVERY,
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
     worker_key(OPTIONS, _STRING, _LOW,
