@@ -19,11 +19,13 @@ from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, LockedJar
 
 KAFKA = "4.3.0"
-"""Of the broker, and of Java workers in tests."""
+"""Of the broker."""
 PLUGINS_KAFKA = "4.4.0"
 """Of the JVM of Java plugins."""
+JAVA_WORKERS = {"4.4.0": "connect", "4.3.0": "connect-4.3"}
+"""The groups of Java workers in tests by their versions of Connect, the current one first."""
 MIRROR_KAFKA = "4.3.0"
-"""Of MirrorMaker's connectors: the Maven repository does not have those of 4.4.0."""
+"""Of Kafka's connectors, also for later versions: the Maven repository does not have those of 4.4.0."""
 # The version of log4j that each version of Kafka depends on.
 LOG4J = {"4.3.0": "2.25.4", "4.4.0": "2.25.5"}
 AWS = (
@@ -69,7 +71,10 @@ TRANSITIVE = {
     # For the JVM of Java plugins.
     "plugins": _java_worker(PLUGINS_KAFKA),
     # For Java workers of tests.
-    "connect": (*_java_worker(KAFKA), f"org.apache.kafka:connect-file:{KAFKA}"),
+    **{
+        group: (*_java_worker(kafka), f"org.apache.kafka:connect-file:{MIRROR_KAFKA}")
+        for kafka, group in JAVA_WORKERS.items()
+    },
 }
 ALONE = {
     # Not transitive, because Spark provides the other jars and a second version would conflict.

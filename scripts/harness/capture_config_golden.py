@@ -30,9 +30,8 @@ from urllib.parse import quote
 import httpx2
 
 from kraal.broker.broker import Broker, free_port
-from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
-from kraal.jars.lock import KAFKA
+from scripts.harness.java_connect import CURRENT, class_path
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import Worker, distributed, java_standalone
 
@@ -53,7 +52,7 @@ Question = dict[str, Any]
 def printed(program: str, *arguments: str) -> Any:
     """Return the JSON that a Java program of this folder prints."""
     source = Path(__file__).parent / program
-    command = [str(find_java()), "-cp", classpath("connect"), str(source), *arguments]
+    command = [str(find_java()), "-cp", class_path(), str(source), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
     return json.loads(done.stdout)
 
@@ -126,9 +125,9 @@ def answer_all(questions: list[Question], directory: Path) -> None:
 def main(*, again: bool) -> None:
     """Capture everything that is not there yet, or all of it."""
     names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
-    write(GOLDEN / "config" / KAFKA / "definitions.json", printed("ConfigDefinitions.java", *names))
-    write(GOLDEN / "config" / KAFKA / "semantics.json", printed("ConfigSemantics.java"))
-    files = [GOLDEN / "rest" / KAFKA / f"{family}.jsonl" for family in ("plugins", "validate")]
+    write(GOLDEN / "config" / CURRENT / "definitions.json", printed("ConfigDefinitions.java", *names))
+    write(GOLDEN / "config" / CURRENT / "semantics.json", printed("ConfigSemantics.java"))
+    files = [GOLDEN / "rest" / CURRENT / f"{family}.jsonl" for family in ("plugins", "validate")]
     questions_by_file = {
         path: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in files
     }

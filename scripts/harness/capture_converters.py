@@ -11,9 +11,9 @@ import json
 import tempfile
 from pathlib import Path
 
-from kraal.jars.lock import KAFKA
 from scripts.harness.capture_config_golden import GOLDEN, printed
 from scripts.harness.converter_cases import cases
+from scripts.harness.java_connect import CURRENT
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
         json.dumps({**case, "answer": answer}, ensure_ascii=True)
         for case, answer in zip(asked, answers, strict=True)
     ]
-    target = GOLDEN / "converters" / KAFKA / "cases.json"
+    target = GOLDEN / "converters" / CURRENT / "cases.json"
     target.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     print(f"{len(lines)} cases")
 

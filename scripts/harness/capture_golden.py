@@ -35,7 +35,7 @@ QUICK = {
 }
 POLL_INTERVAL_S = 0.02
 READ_S = 3.0
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
 
 Row = dict[str, str | int | None]
 

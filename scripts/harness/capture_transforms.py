@@ -15,20 +15,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
-from kraal.jars.lock import KAFKA
 from kraal.plugins.entries import PREDICATES_GROUP, TRANSFORMS_GROUP, installed
+from scripts.harness.java_connect import CURRENT, class_path
 from scripts.harness.transform_cases import CASES
 
-GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "transforms" / KAFKA
+GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "transforms" / CURRENT
 PROGRAM = Path(__file__).with_name("TransformCases.java")
 
 
 def printed(*arguments: str) -> Any:
     """Return the JSON that the Java program prints; its clock is UTC's and its names are English."""
     java = [str(find_java()), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
-    command = [*java, "-cp", classpath("connect"), str(PROGRAM), *arguments]
+    command = [*java, "-cp", class_path(), str(PROGRAM), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
     return json.loads(done.stdout)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kraal.broker.broker import free_port
-from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
+from scripts.harness.java_connect import CURRENT, class_path
 from scripts.harness.processes import Running, wait_until
 from scripts.harness.rest import Rest
 
@@ -75,11 +75,13 @@ def kraal_standalone(
     return Worker("Kraal", _run_kraal("standalone", directory, properties, *connectors), Rest(port))
 
 
-def java_standalone(bootstrap: str, directory: Path, extra: Mapping[str, str] | None = None) -> Worker:
+def java_standalone(
+    bootstrap: str, directory: Path, extra: Mapping[str, str] | None = None, *, version: str = CURRENT
+) -> Worker:
     """Start Java's standalone worker with its files in `directory` and REST on a free port."""
     port = free_port()
     properties = _standalone_properties(bootstrap, directory, port, extra or {})
-    return _java("ConnectStandalone", "Java", directory, properties, port)
+    return _java("ConnectStandalone", "Java", directory, properties, port, version=version)
 
 
 def java_distributed(bootstrap: str, directory: Path) -> Worker:
@@ -161,11 +163,17 @@ def _kraal() -> list[str]:
 
 
 def _java(
-    main: str, name: str, directory: Path, properties: Path, port: int, patience_s: float = 0.0
+    main: str,
+    name: str,
+    directory: Path,
+    properties: Path,
+    port: int,
+    patience_s: float = 0.0,
+    version: str = CURRENT,
 ) -> Worker:
     log4j2 = directory / "log4j2.xml"
     log4j2.write_text(LOG4J2, encoding="ascii")
     command = [str(find_java()), *JAVA_OPTIONS.split(), f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
-    command += ["-cp", classpath("connect"), f"org.apache.kafka.connect.cli.{main}", str(properties)]
+    command += ["-cp", class_path(version), f"org.apache.kafka.connect.cli.{main}", str(properties)]
     process = Running(command, log=directory / "worker.log", cwd=directory, env=os.environ)
     return Worker(name, process, Rest(port, patience_s=patience_s))

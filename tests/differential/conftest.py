@@ -9,17 +9,29 @@ import pytest
 
 from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
+from scripts.harness.java_connect import CURRENT, OLDER
 from tests.differential.replay import Patience
 from tests.differential.stage import PROPERTIES, Replayed, replay_all
 from tests.differential.steps.all_steps import SCRIPT
 from tests.fakes.workers.java_worker import JavaWorker
 
 
+@pytest.fixture(
+    scope="session", params=[CURRENT, *(pytest.param(each, marks=pytest.mark.slow) for each in OLDER)]
+)
+def java_version(request: pytest.FixtureRequest) -> str:
+    """The version of Java Connect to compare with."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
-def replayed(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Replayed]]:
+def replayed(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, java_version: str
+) -> Mapping[str, Mapping[str, Replayed]]:
     """What both workers of each mode said, by mode and the step's name."""
-    found = replay_all(SCRIPT, tmp_path_factory.mktemp("differential"), kafka.bootstrap, Patience())
-    return {mode: {each.step.name: each for each in steps} for mode, steps in found.items()}
+    directory = tmp_path_factory.mktemp("differential")
+    replayed = replay_all(SCRIPT, directory, kafka.bootstrap, Patience(), java_version)
+    return {mode: {each.step.name: each for each in steps} for mode, steps in replayed.items()}
 
 
 @pytest.fixture(scope="package")

@@ -12,6 +12,7 @@ from typing import Final
 
 from kraal.testing.process import WorkerProcess
 from kraal.testing.process_cluster import QUICK
+from scripts.harness.java_connect import CURRENT
 from tests.differential.compare import Verdict, judge
 from tests.differential.exchange import DISTRIBUTED, Answer, Here
 from tests.differential.replay import Patience, Replay
@@ -38,14 +39,16 @@ class Replayed:
 
 
 @contextmanager
-def workers(mode: str, directory: Path, bootstrap: str) -> Iterator[tuple[WorkerProcess, WorkerProcess]]:
-    """Run a Java worker and a Kraal worker, in this order, started side by side."""
+def workers(
+    mode: str, directory: Path, bootstrap: str, version: str = CURRENT
+) -> Iterator[tuple[WorkerProcess, WorkerProcess]]:
+    """Run a Java worker of this version and a Kraal worker, in this order, started side by side."""
 
     def group() -> str | None:
         return f"differential-{uuid.uuid4().hex[:8]}" if mode == DISTRIBUTED else None
 
     properties: Mapping[str, str] = {**(QUICK if mode == DISTRIBUTED else {}), **PROPERTIES}
-    java = JavaWorker(directory / "java", bootstrap, group=group(), properties=properties)
+    java = JavaWorker(directory / "java", bootstrap, group=group(), properties=properties, version=version)
     kraal = WorkerProcess(directory / "kraal", bootstrap, group=group(), properties=properties)
     both = (java, kraal)
     try:
@@ -68,11 +71,16 @@ def _start(worker: WorkerProcess) -> None:
 
 
 def replay_on_both(
-    steps: Sequence[Step], mode: str, directory: Path, bootstrap: str, patience: Patience
+    steps: Sequence[Step],
+    mode: str,
+    directory: Path,
+    bootstrap: str,
+    patience: Patience,
+    version: str = CURRENT,
 ) -> list[Replayed]:
     """Start both workers, replay the steps of the mode on both at the same time, and end them."""
     wanted = [step.in_mode(mode) for step in steps if step.only in ("", mode)]
-    with workers(mode, directory, bootstrap) as both, ThreadPoolExecutor() as threads:
+    with workers(mode, directory, bootstrap, version) as both, ThreadPoolExecutor() as threads:
         java, kraal = threads.map(
             lambda worker: Replay(worker.url, _here(worker), patience, worker.evidence).run(wanted), both
         )
@@ -80,12 +88,12 @@ def replay_on_both(
 
 
 def replay_all(
-    steps: Sequence[Step], directory: Path, bootstrap: str, patience: Patience
+    steps: Sequence[Step], directory: Path, bootstrap: str, patience: Patience, version: str = CURRENT
 ) -> Mapping[str, list[Replayed]]:
     """Replay the script in both modes at the same time: most of it is waiting."""
     with ThreadPoolExecutor() as threads:
         begun = {
-            mode: threads.submit(replay_on_both, steps, mode, directory / mode, bootstrap, patience)
+            mode: threads.submit(replay_on_both, steps, mode, directory / mode, bootstrap, patience, version)
             for mode in MODES
         }
         return {mode: each.result() for mode, each in begun.items()}

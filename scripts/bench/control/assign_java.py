@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
 from scripts.bench.lab import Lab, say
+from scripts.harness.java_connect import class_path
 from scripts.harness.workers import LOG4J2
 
 PROGRAM = Path(__file__).with_name("AssignBench.java")
@@ -21,7 +21,7 @@ def measure(
     log4j2 = lab.directory / "log4j2.xml"
     log4j2.write_text(LOG4J2.replace('level="INFO"', 'level="ERROR"'), encoding="ascii")
     command = [str(find_java()), "-Xmx2G", f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
-    command += ["-cp", classpath("connect"), str(PROGRAM)]
+    command += ["-cp", class_path(), str(PROGRAM)]
     command += [str(number) for number in (members, tasks, per_connector, times)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     if done.returncode:

@@ -10,6 +10,7 @@ sinks run some rounds before they are measured.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -18,12 +19,12 @@ from pathlib import Path
 
 import psutil
 
-from kraal.jars.jars import ensure
 from scripts.bench.data.sink import drained
 from scripts.bench.data.source import check, transfer
 from scripts.bench.data.transforms import CHAIN
 from scripts.bench.lab import WARM_UP_LINES, Lab, alternated, say, sink_config, source_config
 from scripts.bench.report import Case, Wanted
+from scripts.harness.java_connect import class_path
 from scripts.harness.lines import ON_DISK, sha256, size
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import START_TIMEOUT_S, Worker
@@ -67,7 +68,7 @@ def plugin_path(directory: Path) -> Path:
     """Make a directory of plugins with Kafka's file connectors; return it."""
     path = directory / "plugins"
     (path / "file").mkdir(parents=True)
-    jar = next(each for each in ensure("connect") if JAR in each.name)
+    jar = next(each for each in class_path().split(os.pathsep) if JAR in each)
     shutil.copy(jar, path / "file")
     return path
 

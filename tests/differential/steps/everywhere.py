@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import Final
 
 from kraal import __version__
+from scripts.harness.java_connect import CURRENT, OLDER
 from tests.differential.allowances import OWN, Allowance, Pair, config_in_any_order, header, of_text
 from tests.differential.exchange import Answer
 from tests.differential.older_connect import as_current
 
+OLDER_ROW: Final = "connect-4-3"
+"""What only an older Connect answers differently."""
 _VERSION: Final = re.compile(
     r"""(,"version":"|version='|encodedVersion=|"(?:default_value|value)":"|"recommended_values":\[")"""
-    rf"""(?:4\.3\.0|{re.escape(__version__)})(?=["',}}])"""
+    rf"""(?:{"|".join(map(re.escape, (CURRENT, *OLDER, __version__)))})(?=["',}}])"""
 )
 """Of plugins; that of `GET /` is its first field."""
 _OWN: Final = re.compile(rf"""("recommended_values":\[)((?:"(?:{"|".join(map(re.escape, OWN))})[^"]*",)+)""")
@@ -37,7 +40,7 @@ EVERYWHERE: Final[tuple[Allowance, ...]] = (
     header("server", "Server"),
     config_in_any_order("config-order"),
     Allowance(row="reason", forgive=_named_alike),
-    Allowance(row="connect-4-3", forgive=_as_current),
+    Allowance(row=OLDER_ROW, forgive=_as_current),
     of_text("own-plugins", lambda body: _OWN.sub(r"\1", body)),
     of_text("plugin-versions", lambda body: _VERSION.sub(r"\1VERSION", body)),
 )

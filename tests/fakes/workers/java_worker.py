@@ -10,10 +10,10 @@ from pathlib import Path
 from typing_extensions import override
 
 from kraal.broker.broker import free_port
-from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
+from scripts.harness.java_connect import CURRENT, class_path
 
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 """Of a JVM that starts quickly and stays small."""
@@ -45,9 +45,11 @@ class JavaWorker(WorkerProcess):
         *,
         group: str | None = None,
         properties: Mapping[str, str] | None = None,
+        version: str = CURRENT,
     ) -> None:
         """Describe the worker; nothing is started. The jars are fetched when it is."""
         super().__init__(directory, bootstrap, properties=properties, group=group)
+        self._version = version
         self._listens = ""
 
     @override
@@ -64,7 +66,7 @@ class JavaWorker(WorkerProcess):
         main = f"org.apache.kafka.connect.cli.Connect{self._mode.capitalize()}"
         return [
             *(str(find_java()), *_OPTIONS, f"-Dlog4j2.configurationFile={log4j2.as_uri()}"),
-            *("-cp", classpath("connect"), main),
+            *("-cp", class_path(self._version), main),
             str(properties),
         ]
 
@@ -82,6 +84,9 @@ class JavaWorker(WorkerProcess):
 class MixedCluster(ProcessCluster):
     """Kraal and Java workers of one group. Not thread-safe."""
 
+    java_version = CURRENT
+    """Of the Java workers described from now on."""
+
     def add_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
         """Describe one more worker, a Java one; it is not started."""
         worker = JavaWorker(
@@ -89,6 +94,7 @@ class MixedCluster(ProcessCluster):
             self.bootstrap,
             properties={**self._properties, **(properties or {})},
             group=self.group,
+            version=self.java_version,
         )
         self.workers.append(worker)
         return worker

@@ -29,7 +29,7 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("plugins")
     for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS):
         (made / plugin).mkdir()
-    jars = {path.name.split("__")[1]: path for path in ensure("connect")}
+    jars = {path.name.split("__")[1]: path for path in ensure("connect-4.3")}
     shutil.copy(jars["connect-file"], made / "file")
     compile_jar(JAVA / "faulty", ensure("connect"), made / "faulty" / "faulty.jar")
     another = next(path for path in ensure("spark") if "kafka-clients" in path.name)

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import psutil
 
+from kraal.jars.lock import KAFKA
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
@@ -85,6 +86,7 @@ def kraal_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> 
 def java_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[MixedCluster]:
     """Run a Java worker in a group of its own."""
     made = MixedCluster(directory=place, bootstrap=bootstrap, properties=properties)
+    made.java_version = KAFKA
     try:
         made.start_java()
         yield made

@@ -74,7 +74,7 @@ def jvm_of(plugin_path: Path, discovery: str, scan: str | None = None) -> Jvm:
 @pytest.mark.ci
 def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
-    (original,) = (jar for jar in ensure("connect") if "connect-file" in jar.name)
+    (original,) = (jar for jar in ensure("connect-4.3") if "connect-file" in jar.name)
     with zipfile.ZipFile(original) as jar, zipfile.ZipFile(tmp_path / "file" / "file.jar", "w") as bare:
         for entry in jar.infolist():
             if not entry.filename.startswith(
@@ -139,7 +139,7 @@ def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Pa
     place.mkdir(parents=True)
     blocking = f"{BLOCKING}ConfigBlockingConnector"
     move_connectors(tests, place / "moved.jar", {"source.SourceConnector": [blocking, MONITORABLE_SOURCE]})
-    for jar in (*ensure("junit"), *ensure("connect")):
+    for jar in (*ensure("junit"), *ensure("connect-4.3")):
         if "junit" in jar.name or "server-common" in jar.name:
             shutil.copy(jar, place)
     jvm = jvm_of(tmp_path / "plugins", "service_load")

@@ -43,7 +43,7 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The properties of workers with MirrorMaker's jars as a plugin."""
     place = tmp_path_factory.mktemp("plugins")
     (place / "mirror").mkdir()
-    for jar in ensure("connect"):
+    for jar in ensure("connect-4.3"):
         if "connect-mirror" in jar.name:
             shutil.copy(jar, place / "mirror")
     return {"plugin.path": str(place), "offset.flush.interval.ms": "500"}

@@ -70,7 +70,7 @@ def test_a_malformed_line_is_named(line: str) -> None:
 def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
     groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
     assert set(groups) == {
-        *("broker", "spark", "connect", "plugins", "mirror"),
+        *("broker", "spark", "connect", "connect-4.3", "plugins", "mirror"),
         *(
             "compiler",
             "connect-tests",
@@ -94,7 +94,7 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
         sums.setdefault(jar.coordinates, set()).add(jar.sha256)
     assert all(len(of_one_jar) == 1 for of_one_jar in sums.values())
     for part in ("broker", "mirror"):
-        assert {jar.coordinates for jar in groups[part]} <= {jar.coordinates for jar in groups["connect"]}
+        assert {jar.coordinates for jar in groups[part]} <= {jar.coordinates for jar in groups["connect-4.3"]}
 
 
 def test_the_plugins_jvm_has_the_class_path_of_a_java_worker() -> None:

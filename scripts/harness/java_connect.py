@@ -1,0 +1,45 @@
+"""The class paths of real Java Connect workers, by version."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from kraal.jars.jars import ensure
+from kraal.jars.lock import JAVA_WORKERS
+from kraal.jars.places import cache_dir
+from scripts.harness.moved_classes import moved_classes, write_with_present_names
+
+CURRENT: Final = next(iter(JAVA_WORKERS))
+"""The version of Connect that Kraal compares with."""
+OLDER: Final = tuple(version for version in JAVA_WORKERS if version != CURRENT)
+"""Versions of which tests also run workers."""
+
+
+@cache
+def class_path(version: str = CURRENT) -> str:
+    """Return the class path of a worker of this version, after downloading what is missing.
+
+    Jars of a former version, which stand in for those that were not released, get the present names of classes.
+    Raises the same errors as `ensure`.
+    """
+    jars = ensure(JAVA_WORKERS[version])
+    moved = moved_classes([jar for jar in jars if "__kafka-clients__" in jar.name])
+    return os.pathsep.join(str(_adapted(jar, version, moved)) for jar in jars)
+
+
+def _adapted(jar: Path, version: str, moved: dict[bytes, bytes]) -> Path:
+    """Return the jar, or a copy for this version of Kafka if it is Kafka's and of another version."""
+    if not moved or not jar.name.startswith("org.apache.kafka__") or f"__{version}" in jar.name:
+        return jar
+    directory = cache_dir() / "java-connect" / version
+    target = directory / jar.name
+    if not target.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".adapt-", dir=directory) as scratch:
+            write_with_present_names(jar, Path(scratch) / jar.name, moved)
+            (Path(scratch) / jar.name).replace(target)
+    return target

@@ -1,0 +1,90 @@
+"""Jars that were compiled against a former version of Kafka, with the names of classes that were moved since.
+
+Kafka 4.4 moved classes from `org.apache.kafka.common.utils` to its package `internals` (KAFKA-20297).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+_FORMER: Final = "org/apache/kafka/common/utils/"
+_PRESENT: Final = f"{_FORMER}internals/"
+_MAGIC: Final = b"\xca\xfe\xba\xbe"
+_HEADER_SIZE: Final = 10
+"""Bytes before the constants: magic, versions, the number of constants plus one."""
+_TEXT: Final = 1
+"""The tag of a constant that is a text in UTF-8."""
+_SIZES: Final = {
+    7: 2,
+    8: 2,
+    16: 2,
+    19: 2,
+    20: 2,
+    15: 3,
+    3: 4,
+    4: 4,
+    9: 4,
+    10: 4,
+    11: 4,
+    12: 4,
+    17: 4,
+    18: 4,
+    5: 8,
+    6: 8,
+}
+"""Sizes of the other constants by tag. Source: The Java Virtual Machine Specification, section 4.4."""
+_TWO_ENTRIES: Final = (5, 6)
+
+
+def moved_classes(jars: Sequence[Path]) -> dict[bytes, bytes]:
+    """Return the present names of the classes that were moved, by their former ones, as class files contain them."""
+    names = {name for jar in jars for name in zipfile.ZipFile(jar).namelist() if name.startswith(_FORMER)}
+    present = (
+        name.removesuffix(".class").removeprefix(_PRESENT) for name in names if name.startswith(_PRESENT)
+    )
+    return {
+        f"{_FORMER}{name}".encode(): f"{_PRESENT}{name}".encode()
+        for name in present
+        if name and f"{_FORMER}{name}.class" not in names
+    }
+
+
+def write_with_present_names(jar: Path, target: Path, moved: dict[bytes, bytes]) -> None:
+    """Write a copy of a jar whose classes use these present names. Its signatures, if there are any, become invalid."""
+    with zipfile.ZipFile(jar) as source, zipfile.ZipFile(target, "w") as copy:
+        for entry in source.infolist():
+            content = source.read(entry)
+            copy.writestr(
+                entry, b"".join(_renamed(content, moved)) if content.startswith(_MAGIC) else content
+            )
+
+
+def _renamed(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
+    """Yield the parts of a class file, with the texts among its constants changed."""
+    yield class_file[:_HEADER_SIZE]
+    position, constant, end = _HEADER_SIZE, 1, int.from_bytes(class_file[8:_HEADER_SIZE])
+    while constant < end:
+        tag, start = class_file[position], position
+        if tag == _TEXT:
+            length = int.from_bytes(class_file[position + 1 : position + 3])
+            position += 3 + length
+            text = class_file[position - length : position]
+            text = _with_present_names(text, moved)
+            yield bytes([_TEXT]) + len(text).to_bytes(2) + text
+        else:
+            position += 1 + _SIZES[tag]
+            yield class_file[start:position]
+        constant += 2 if tag in _TWO_ENTRIES else 1
+    yield class_file[position:]
+
+
+def _with_present_names(text: bytes, moved: dict[bytes, bytes]) -> bytes:
+    """Change a class name, or those of a descriptor, such as `(Lorg/apache/kafka/common/utils/Exit;)V`."""
+    if text in moved:
+        return moved[text]
+    for former, present in moved.items():
+        text = text.replace(b"L" + former + b";", b"L" + present + b";")
+    return text

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts.harness.moved_classes import moved_classes, write_with_present_names
+
+UTILS = "org/apache/kafka/common/utils/"
+MOVED = {f"{UTILS}Exit".encode(): f"{UTILS}internals/Exit".encode()}
+
+
+def jar(path: Path, entries: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as made:
+        for name, content in entries.items():
+            made.writestr(name, content)
+    return path
+
+
+def class_file(*constants: bytes) -> bytes:
+    """Return the start of a class file with these constants, one of which is a long, which counts twice."""
+    return b"\xca\xfe\xba\xbe\0\0\0=" + (len(constants) + 2).to_bytes(2) + b"".join(constants) + b"the rest"
+
+
+def text(content: str) -> bytes:
+    encoded = content.encode()
+    return b"\x01" + len(encoded).to_bytes(2) + encoded
+
+
+def test_moved_classes_are_those_that_are_only_in_the_new_package(tmp_path: Path) -> None:
+    names = ["internals/Exit.class", "internals/Exit$Procedure.class", "internals/Utils.class", "Utils.class"]
+    clients = jar(tmp_path / "clients.jar", {UTILS + name: b"" for name in [*names, "internals/"]})
+    assert moved_classes([clients]) == MOVED | {
+        f"{UTILS}Exit$Procedure".encode(): f"{UTILS}internals/Exit$Procedure".encode()
+    }
+
+
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [
+        (f"{UTILS}Exit", f"{UTILS}internals/Exit"),
+        (f"(IL{UTILS}Exit;L{UTILS}Utils;)V", f"(IL{UTILS}internals/Exit;L{UTILS}Utils;)V"),
+        (f"{UTILS}Exits", f"{UTILS}Exits"),
+        ("é", "é"),
+    ],
+)
+def test_texts_of_a_class_get_the_present_names(tmp_path: Path, former: str, present: str) -> None:
+    number, reference = b"\x05" + bytes(8), b"\x07\0\x01"
+    source = jar(
+        tmp_path / "a.jar",
+        {"A.class": class_file(number, text(former), reference), "notes.txt": f"{UTILS}Exit".encode()},
+    )
+    write_with_present_names(source, tmp_path / "b.jar", MOVED)
+    with zipfile.ZipFile(tmp_path / "b.jar") as copy:
+        assert copy.read("A.class") == class_file(number, text(present), reference)
+        assert copy.read("notes.txt") == f"{UTILS}Exit".encode()
