@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[1] / "golden" / "rest" / "4.3.0"
+from kraal.core.connect_version import CONNECT_VERSION
+from tests.golden_files import GOLDEN
 
 
-def recorded(family: str, prefix: str = "") -> dict[str, Any]:
-    """Return the questions and answers of a file by name: those whose names start with `prefix`."""
-    lines = (FOLDER / f"{family}.jsonl").read_text("utf-8").splitlines()
-    answers = {answer.pop("name"): answer for answer in map(json.loads, lines)}
+def recorded(family: str, prefix: str = "", version: str = CONNECT_VERSION) -> dict[str, Any]:
+    """Return the questions and answers of a file by name: those whose names start with `prefix`.
+
+    Of an older version, its own version is replaced by the current one.
+    """
+    text = (GOLDEN / "rest" / version / f"{family}.jsonl").read_text("utf-8")
+    answers = {
+        answer.pop("name"): answer
+        for answer in map(json.loads, text.replace(version, CONNECT_VERSION).splitlines())
+    }
     return {name: answer for name, answer in answers.items() if name.startswith(prefix)}

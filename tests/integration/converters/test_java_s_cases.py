@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,12 +21,11 @@ from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.java_values import float32
 from kraal.plugins.values.logical import decimal_parts
 from tests.fakes.values.converter_notation import schema_of, value_of
+from tests.golden_files import current
 
 CASES: list[dict[str, Any]] = [
     case
-    for case in json.loads(
-        (Path(__file__).parents[2] / "golden" / "converters" / "4.3.0" / "cases.json").read_text("utf-8")
-    )
+    for case in json.loads(current("converters", "cases.json").read_text("utf-8"))
     if "SimpleHeader" not in case["converter"]
 ]
 MODULES = {

@@ -1,11 +1,10 @@
-"""What a definition makes of values, against Kafka 4.3.0's ConfigDef: parsing, checks, dependents, recommenders."""
+"""What a definition makes of values, against Kafka's ConfigDef: parsing, checks, dependents, recommenders."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,9 @@ import pytest
 from kraal.config import checks
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Recommendation, Width
 from kraal.config.values import java_text, parse_value, render
+from tests.golden_files import current
 
-GOLDEN = json.loads(
-    (Path(__file__).parents[2] / "golden" / "config" / "4.3.0" / "semantics.json").read_text("utf-8")
-)
+GOLDEN = json.loads(current("config", "semantics.json").read_text("utf-8"))
 CHECKS: dict[str, checks.Check] = {
     "at_least": checks.at_least(1),
     "between": checks.between(0, 10),

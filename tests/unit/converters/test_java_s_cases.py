@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 from base64 import b64decode
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,10 +24,9 @@ from kraal.converters.primitive.string import StringConverter
 from kraal.plugins.api import Converter, DataException, HeaderConverter
 from kraal.plugins.values.simple_headers import SimpleHeaderConverter
 from tests.fakes.values.converter_notation import described, schema_of, shown, value_of, wide_schema, widened
+from tests.golden_files import current
 
-CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[2] / "golden" / "converters" / "4.3.0" / "cases.json").read_text("utf-8")
-)
+CASES: list[dict[str, Any]] = json.loads(current("converters", "cases.json").read_text("utf-8"))
 CLASSES: dict[str, type[HeaderConverter]] = {
     each.__name__: each
     for each in (

@@ -77,7 +77,7 @@ def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(hosts: FakeH
     java = classes_of(parse_catalog(CATALOG), cast("PluginHosts", hosts))
     python_classes = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
     registry = Registry.of(python_classes).with_java(java)
-    config = NAMED | {"key.converter": next(iter(python_classes)), "key.converter.plugin.version": "4.3.0"}
+    config = NAMED | {"key.converter": next(iter(python_classes)), "key.converter.plugin.version": "4.4.0"}
     assert not validate_connector(registry, Worker(), config).error_count
     wrong = validate_connector(registry, Worker(), config | {"key.converter.plugin.version": "0.1.0"})
     assert wrong.error_count == 2

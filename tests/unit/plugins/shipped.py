@@ -12,6 +12,7 @@ from kraal.config.key import ConfigDef
 from kraal.connectors.file.config import FILE_SINK, FILE_SOURCE
 from kraal.converters.json.config import JSON_CONVERTER
 from kraal.converters.primitive.config import BYTE_ARRAY_CONVERTER, STRING_CONVERTER
+from kraal.core.connect_version import CONNECT_VERSION
 from kraal.plugins.api import (
     Connector,
     ConnectorContext,
@@ -39,7 +40,7 @@ class FakeSource(Connector):
     """A file source that never starts."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
-    version: ClassVar[str] = "4.3.0"
+    version: ClassVar[str] = CONNECT_VERSION
     config_def: ClassVar[ConfigDef] = FILE_SOURCE
     task_class: ClassVar[type[SourceTask | SinkTask]] = SourceTask
 
@@ -67,7 +68,7 @@ class FakeSink(FakeSource):
 class FakeConverter(Converter):
     """A converter that only has keys."""
 
-    version: ClassVar[str] = "4.3.0"
+    version: ClassVar[str] = CONNECT_VERSION
     config_def: ClassVar[ConfigDef] = BYTE_ARRAY_CONVERTER
 
     @override
@@ -118,7 +119,10 @@ def registry() -> Registry:
             JSON_CLASS: FakeJson,
             STRING_CLASS: FakeString,
             **{f"org.apache.kafka.connect.converters.{name}Converter": FakeConverter for name in NUMBERS},
-            **{name: type(cls.__name__, (cls,), {"version": "4.3.0"}) for name, cls in transforms().items()},
+            **{
+                name: type(cls.__name__, (cls,), {"version": CONNECT_VERSION})
+                for name, cls in transforms().items()
+            },
         }
     )
 

@@ -47,7 +47,7 @@ def test_parts_have_the_versions_that_the_config_wants(
     assert parts == [
         ("connector", "com.example.OldSource", connector),
         ("key.converter", "com.example.Both", converter),
-        ("value.converter", "org.apache.kafka.connect.json.JsonConverter", "4.3.0"),
+        ("value.converter", "org.apache.kafka.connect.json.JsonConverter", "4.4.0"),
         ("transforms.x.type", "com.example.Change", transform),
     ]
     assert {each.runtime for each in parts_of(registry, NAMED, {})} == {"java"}
@@ -77,7 +77,7 @@ def test_the_java_chain_of_a_connector_in_python_is_told(
 ) -> None:
     written = {"connector.class": "FileStreamSource", "value.converter": "JsonConverter"} | config
     connector, value, *_ = parts_of(registry, written, converters)
-    assert (connector.runtime, value.runtime, value.version) == ("python", "java", "4.3.0")
+    assert (connector.runtime, value.runtime, value.version) == ("python", "java", "4.4.0")
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def test_a_class_that_is_not_a_connector_is_rejected_in_connects_words(name: str
         registry().connector(name)
     assert str(raised.value).startswith(
         f"Failed to find any class that implements Connector and which name matches {name}, available "
-        f"connectors are: PluginDesc{{klass=class {SINK_CLASS}, name='{SINK_CLASS}', version='4.3.0', "
-        "encodedVersion=4.3.0, type=sink, typeName='sink', location='classpath'}, "
+        f"connectors are: PluginDesc{{klass=class {SINK_CLASS}, name='{SINK_CLASS}', version='4.4.0', "
+        "encodedVersion=4.4.0, type=sink, typeName='sink', location='classpath'}, "
     )
 
 
@@ -163,19 +163,19 @@ def test_the_workers_converters_are_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("wanted", "fits"),
     [
-        ("4.3.0", True),
-        ("4.3", True),
+        ("4.4.0", True),
+        ("4.4", True),
         ("[4.0,5)", True),
-        ("(4.3,5)", False),
+        ("(4.4,5)", False),
         ("[1,2)", False),
-        ("[4.3.0]", True),
+        ("[4.4.0]", True),
         ("latest", True),
         ("[1,2),[4,5]", True),
         ("[1,2),[5,)", False),
     ],
 )
 def test_version_ranges(wanted: str, fits: bool) -> None:  # noqa: FBT001 - a row of a table
-    assert allows(wanted, "4.3.0") is fits
+    assert allows(wanted, "4.4.0") is fits
 
 
 def test_versions_are_ordered_as_maven_orders_them() -> None:
@@ -199,7 +199,7 @@ def test_with_another_version_wanted_only_common_keys_are_checked() -> None:
         "key.converter": "FileStreamSink",
         "value.converter": "Nope",
     }
-    text = f"Plugin {SINK_CLASS} not found that matches the version range [9,9], available versions: [4.3.0]"
+    text = f"Plugin {SINK_CLASS} not found that matches the version range [9,9], available versions: [4.4.0]"
     assert validate_connector(registry(), Worker(), config).errors == (
         "Null value can not be supplied as the configuration value.",
         text,
@@ -218,9 +218,9 @@ def test_a_converter_of_another_version_is_an_error_of_both_keys() -> None:
         "value.converter": "StringConverter",
         "value.converter.plugin.version": "[1,2)",
     }
-    text = mismatch(STRING_CLASS, "[1,2)", ("4.3.0", "4.3.0"))
+    text = mismatch(STRING_CLASS, "[1,2)", ("4.4.0", "4.4.0"))
     assert text == (
         f"Plugin {STRING_CLASS} not found that matches the version range [1,2), "
-        "available versions: [4.3.0, 4.3.0]"
+        "available versions: [4.4.0, 4.4.0]"
     )
     assert validate_connector(registry(), Worker(), config).errors == (text, text)

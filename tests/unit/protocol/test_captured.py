@@ -1,4 +1,4 @@
-"""Our bytes against what groups of real Java workers 4.3.0 sent and wrote: scripts/harness/capture_golden.py."""
+"""Our bytes against what groups of real Java workers sent and wrote: scripts/harness/capture_golden.py."""
 
 from __future__ import annotations
 
@@ -19,22 +19,27 @@ from kraal.protocol.group import (
 from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
 from kraal.protocol.records import decode, encode
 from kraal.protocol.status_records import decode_status, encode_status
+from tests.golden_files import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "protocol" / "4.3.0"
+VERSIONS = sorted((GOLDEN / "protocol").iterdir())
 
 
-def captured(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (GOLDEN / name).read_text(encoding="ascii").splitlines()]
+def captured(directory: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / name).read_text(encoding="ascii").splitlines()]
 
 
 def pairs(name: str) -> list[Any]:
-    return [pytest.param(r["key"], r["value"], id=f"{r['offset']} {r['key']}") for r in captured(name)]
+    return [
+        pytest.param(row["key"], row["value"], id=f"{directory.name} {row['offset']} {row['key']}")
+        for directory in VERSIONS
+        for row in captured(directory, name)
+    ]
 
 
-MEMBERS = captured("group.jsonl")
+MEMBERS = {directory.name: captured(directory, "group.jsonl") for directory in VERSIONS}
 
 
-@pytest.mark.parametrize("row", MEMBERS)
+@pytest.mark.parametrize("row", [row for rows in MEMBERS.values() for row in rows])
 def test_captured_messages_are_encoded_again_byte_for_byte(row: dict[str, str]) -> None:
     metadata, assignment = bytes.fromhex(row["metadata"]), bytes.fromhex(row["assignment"])
     joined, told = decode_metadata(metadata), decode_assignment(assignment)
@@ -45,9 +50,10 @@ def test_captured_messages_are_encoded_again_byte_for_byte(row: dict[str, str]) 
     assert ConnectProtocol(row["connect.protocol"]).offered[0] is protocol
 
 
-def test_the_members_have_shown_every_field() -> None:
-    told = [decode_assignment(bytes.fromhex(row["assignment"])) for row in MEMBERS]
-    joined = [decode_metadata(bytes.fromhex(row["metadata"])) for row in MEMBERS]
+@pytest.mark.parametrize("members", MEMBERS.values(), ids=MEMBERS)
+def test_the_members_have_shown_every_field(members: list[dict[str, Any]]) -> None:
+    told = [decode_assignment(bytes.fromhex(row["assignment"])) for row in members]
+    joined = [decode_metadata(bytes.fromhex(row["metadata"])) for row in members]
     assert {each.version for each in told} == {0, 1, 2}
     for version in (1, 2):
         assert any(each.allocation for each in joined if each.version == version)

@@ -1,20 +1,30 @@
-"""What transforms and predicates are configured by, against the definitions of Kafka 4.3.0 (all but texts)."""
+"""What transforms and predicates are configured by, against the definitions of Kafka (all but texts)."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kraal.config.key import ConfigDef, Key
 from kraal.config.values import parse_value
+from kraal.core.connect_version import CONNECT_VERSION
 from kraal.plugins.registry import Registry
 from tests.differential.older_connect import MISSING_KEYS
+from tests.golden_files import different
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "transforms" / "4.3.0" / "definitions.json"
-JAVA: dict[str, list[dict[str, Any]]] = json.loads(GOLDEN.read_text("utf-8"))
+Definitions = dict[str, list[dict[str, Any]]]
+JAVA: dict[str, Definitions] = {
+    version: json.loads(path.read_text("utf-8"))
+    for version, path in different("transforms", "definitions.json").items()
+}
+CASES = [
+    pytest.param(version, name, id=f"{version} {name}")
+    for version, definitions in JAVA.items()
+    for name, keys in definitions.items()
+    if version == CONNECT_VERSION or keys != JAVA[CONNECT_VERSION][name]
+]
 REGISTRY = Registry.load()
 BREAKS_JAVA = {("renames", "null")}
 """Where Java's validator raises something else than its error."""
@@ -49,30 +59,30 @@ def refused(key: Key, texts: list[str]) -> dict[str, str]:
     return definitions
 
 
-def shared_keys(name: str, keys: ConfigDef) -> list[Key]:
-    """Return the keys that Connect 4.3 has, too."""
-    newer = MISSING_KEYS.get(name, [])
+def shared_keys(version: str, name: str, keys: ConfigDef) -> list[Key]:
+    """Return the keys that this version of Connect has, too."""
+    newer = [] if version == CONNECT_VERSION else MISSING_KEYS[name]
     assert set(newer) <= {key.name for key in keys}
     return [key for key in keys if key.name not in newer]
 
 
-@pytest.mark.parametrize("name", JAVA)
-def test_the_same_keys_as_in_java(name: str) -> None:
+@pytest.mark.parametrize(("version", "name"), CASES)
+def test_the_same_keys_as_in_java(version: str, name: str) -> None:
     plugin = REGISTRY.find(name)
     assert plugin is not None
-    assert [described(key) for key in shared_keys(name, plugin.config_def)] == [
-        {field: each for field, each in key.items() if field != "refuses"} for key in JAVA[name]
+    assert [described(key) for key in shared_keys(version, name, plugin.config_def)] == [
+        {field: each for field, each in key.items() if field != "refuses"} for key in JAVA[version][name]
     ]
     assert all(key.doc for key in plugin.config_def)
 
 
-@pytest.mark.parametrize("name", JAVA)
-def test_the_same_values_are_refused(name: str) -> None:
+@pytest.mark.parametrize(("version", "name"), CASES)
+def test_the_same_values_are_refused(version: str, name: str) -> None:
     plugin = REGISTRY.find(name)
     assert plugin is not None
     texts = ["", "a", "a,a", "a,", "a:b", "a:b:c", "a:int8", "a:array", "int8", "int8,a:int8", "V2", "v2"]
     texts += ["move", "unix", "seconds", "null"]
-    for key, java in zip(shared_keys(name, plugin.config_def), JAVA[name], strict=True):
+    for key, java in zip(shared_keys(version, name, plugin.config_def), JAVA[version][name], strict=True):
         questions = [each for each in texts if (key.name, each) not in BREAKS_JAVA]
         wanted = {each: comparable(error) for each, error in java["refuses"].items() if each in questions}
         if java["type"] in {"LIST", "STRING"}:

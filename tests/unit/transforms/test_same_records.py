@@ -1,4 +1,4 @@
-"""Chains of transforms give the records that real Java's classes give, or fail as they do (Kafka 4.3.0)."""
+"""Chains of transforms give the records that real Java's classes give, or fail as they do (Kafka 4.4.0)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pickle
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +16,9 @@ from kraal.plugins.model.records import DataException, Header, Record
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import Chain, ChainInvalid, StageFailed, make_chain
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "transforms" / "4.3.0" / "chains.json"
+GOLDEN = current("transforms", "chains.json")
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))
 REGISTRY = Registry.load()
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.golden_rest import recorded
 from tests.unit.web.api import Api
 
-CASES = {**recorded("errors"), **recorded("options")}
+CASES = {**recorded("errors", version="4.3.0"), **recorded("options", version="4.3.0")}
 
 
 @pytest.mark.parametrize("golden", CASES.values(), ids=CASES)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,11 +23,12 @@ from kraal.plugins.model.schema import Schema
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import Chain, ChainInvalid, make_chain
 from tests.fakes.spark.column_path import arrow_type, by_records, json_converter, plain, steps_of
+from tests.golden_files import current
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "transforms" / "4.3.0" / "chains.json"
+GOLDEN = current("transforms", "chains.json")
 REGISTRY = Registry.load()
 
 

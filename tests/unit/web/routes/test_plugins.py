@@ -75,7 +75,7 @@ def test_the_plugins_of_a_connector_are_listed() -> None:
         {
             "part": "key.converter",
             "class": "org.apache.kafka.connect.storage.StringConverter",
-            "version": "4.3.0",
+            "version": "4.4.0",
             "runtime": "python",
         },
     ]

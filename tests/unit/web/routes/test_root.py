@@ -39,7 +39,7 @@ IDLE_TEXT = (
 def test_root_identifies_the_worker() -> None:
     api = Api(SOON)
     answer = api.client.get("/")
-    assert answer.text == '{"version":"4.3.0","commit":"abc","kafka_cluster_id":null}'
+    assert answer.text == '{"version":"4.4.0","commit":"abc","kafka_cluster_id":null}'
     assert answer.headers["Server"] == "kraal/9.9"
     api.herder.publish(kafka_cluster_id="k")
     assert api.client.get("/").json()["kafka_cluster_id"] == "k"

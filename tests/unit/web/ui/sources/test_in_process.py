@@ -145,7 +145,7 @@ async def test_features_are_detected(*, apart: bool) -> None:
     }
     assert expected == {"kraal": True, "assignments": True, "loggers": True, "changes": True}
     assert features.supervision
-    assert features.version == "4.3.0"
+    assert features.version == "4.4.0"
 
 
 async def test_a_change_of_a_worker_arrives() -> None:

@@ -49,7 +49,7 @@ def test_plugins_are_filtered_by_a_part_of_their_class() -> None:
     }
     plugin = plugin_named(parse_plugins(ALL), "FileStreamSinkConnector")
     assert plugin is not None
-    assert (plugin.type, plugin.connector, plugin.version) == ("sink", True, "4.3.0")
+    assert (plugin.type, plugin.connector, plugin.version) == ("sink", True, "4.4.0")
     assert plugin_named(parse_plugins(ALL), "FileStreamSink") == plugin
     assert plugin_named(parse_plugins(ALL), "Nope") is None
 
@@ -66,7 +66,7 @@ def test_documentation_keeps_groups_and_puts_the_plugins_own_first() -> None:
 
 
 def test_an_example_has_the_required_and_important_keys() -> None:
-    sink = Plugin(name="org.apache.kafka.connect.file.FileStreamSinkConnector", type="sink", version="4.3.0")
+    sink = Plugin(name="org.apache.kafka.connect.file.FileStreamSinkConnector", type="sink", version="4.4.0")
     assert example(sink, keys("FileStreamSink")) == {
         "name": "my-file-stream-sink",
         "connector.class": sink.name,
