@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,30 @@ def class_path(version: str = CURRENT) -> str:
     jars = ensure(JAVA_WORKERS[version])
     moved = moved_classes([jar for jar in jars if "__kafka-clients__" in jar.name])
     return os.pathsep.join(str(_adapted(jar, version, moved)) for jar in jars)
+
+
+def plugins_of(plugin_path: str, version: str, directory: Path) -> str:
+    """Return a plugin path for a worker of this version, whose jars are copied to a directory if they need changes.
+
+    They may be of a former version of Kafka, or built with one; jars of Kafka's clients stay as they are.
+    """
+    moved = moved_classes([jar for jar in ensure(JAVA_WORKERS[version]) if "__kafka-clients__" in jar.name])
+    if not moved:
+        return plugin_path
+    paths = []
+    for number, path in enumerate(map(str.strip, plugin_path.split(","))):
+        copy = directory / str(number)
+        if not copy.exists():
+            shutil.copytree(path, copy, copy_function=partial(_copy_adapted, moved=moved))
+        paths.append(str(copy))
+    return ",".join(paths)
+
+
+def _copy_adapted(source: str, target: str, *, moved: dict[bytes, bytes]) -> None:
+    if source.endswith(".jar") and "kafka-clients" not in Path(source).name:
+        write_with_present_names(Path(source), Path(target), moved)
+    else:
+        shutil.copy(source, target)
 
 
 def _adapted(jar: Path, version: str, moved: dict[bytes, bytes]) -> Path:

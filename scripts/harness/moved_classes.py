@@ -57,9 +57,8 @@ def write_with_present_names(jar: Path, target: Path, moved: dict[bytes, bytes])
     with zipfile.ZipFile(jar) as source, zipfile.ZipFile(target, "w") as copy:
         for entry in source.infolist():
             content = source.read(entry)
-            copy.writestr(
-                entry, b"".join(_renamed(content, moved)) if content.startswith(_MAGIC) else content
-            )
+            changes = content.startswith(_MAGIC) and _FORMER.encode() in content
+            copy.writestr(entry, b"".join(_renamed(content, moved)) if changes else content)
 
 
 def _renamed(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:

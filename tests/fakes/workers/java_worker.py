@@ -13,7 +13,7 @@ from kraal.broker.broker import free_port
 from kraal.jars.java import find_java
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from scripts.harness.java_connect import CURRENT, class_path
+from scripts.harness.java_connect import CURRENT, class_path, plugins_of
 
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 """Of a JVM that starts quickly and stays small."""
@@ -33,7 +33,8 @@ _LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
 class JavaWorker(WorkerProcess):
     """Java's Connect from the locked jars, distributed, or standalone when it has no group. Not thread-safe.
 
-    Otherwise as a Kraal worker.
+    Otherwise as a Kraal worker. Plugins that were built before classes of Kafka moved run in a copy with their present
+    names, because this version of Connect may not run them as they are.
     """
 
     stacks_signal = signal.SIGQUIT
@@ -50,6 +51,7 @@ class JavaWorker(WorkerProcess):
         """Describe the worker; nothing is started. The jars are fetched when it is."""
         super().__init__(directory, bootstrap, properties=properties, group=group)
         self._version = version
+        self._plugin_path = self.properties.get("plugin.path", "")
         self._listens = ""
 
     @override
@@ -57,6 +59,9 @@ class JavaWorker(WorkerProcess):
         """Start the process, with REST on a free port."""
         self._listens = f"http://127.0.0.1:{free_port()}"
         self.properties |= {"listeners": self._listens, "plugin.discovery": "service_load"}
+        if self._plugin_path:
+            plugins = plugins_of(self._plugin_path, self._version, self.directory / "plugins")
+            self.properties["plugin.path"] = plugins
         super().launch()
 
     @override

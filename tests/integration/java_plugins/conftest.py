@@ -18,20 +18,22 @@ from tests.integration.java_plugins.flows import PROVIDER, TRANSFORMS, VERSIONS,
 from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 
 JAVA = Path(__file__).parents[3] / "java" / "src"
+FORMER = "connect-4.3"
+"""The jars of Kafka 4.3, before classes moved (KAFKA-20297)."""
 
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the plugins of the tests: Kafka's, those of `java/src`, and transforms.
 
-    They are built with the Kafka of the Java workers, which run them too.
+    Some are of an older version of Kafka than the workers, or built with one, and use classes that have moved since.
     """
     made = tmp_path_factory.mktemp("plugins")
     for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS):
         (made / plugin).mkdir()
-    jars = {path.name.split("__")[1]: path for path in ensure("connect-4.3")}
+    jars = {path.name.split("__")[1]: path for path in ensure(FORMER)}
     shutil.copy(jars["connect-file"], made / "file")
-    compile_jar(JAVA / "faulty", ensure("connect"), made / "faulty" / "faulty.jar")
+    compile_jar(JAVA / "faulty", ensure(FORMER), made / "faulty" / "faulty.jar")
     another = next(path for path in ensure("spark") if "kafka-clients" in path.name)
     shutil.copy(
         another, made / "faulty"

@@ -12,7 +12,6 @@ from typing import Any
 import httpx2
 import psutil
 
-from kraal.jars.lock import KAFKA
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
@@ -35,8 +34,6 @@ TRANSFORMS = [
 VERSIONED = "kraal.testing.Versioned"
 VERSIONS = ("1.0", "2.0")
 """The versions of the plugins whose names start with `VERSIONED`."""
-RUNTIMES = ("4.3.0", "4.4.0")
-"""Versions of the Kafka that runs plugins in Java workers of tests and in Kraal's."""
 PROVIDER = "kraal.testing.RotatingConfigProvider"
 POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
 OWN = ("io.confluent.connect.", "kraal.transforms.")
@@ -86,7 +83,6 @@ def kraal_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> 
 def java_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[MixedCluster]:
     """Run a Java worker in a group of its own."""
     made = MixedCluster(directory=place, bootstrap=bootstrap, properties=properties)
-    made.java_version = KAFKA
     try:
         made.start_java()
         yield made
@@ -118,8 +114,7 @@ def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes |
 
 def listed(worker: WorkerProcess, plugins: Sequence[str]) -> list[dict[str, str]]:
     """Return the entries of these plugins in the list of a worker, in its order."""
-    entries = [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
-    return [_of_any_runtime(each) for each in entries]
+    return [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
 
 
 def described(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
@@ -127,8 +122,7 @@ def described(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
     answer = worker.get(f"/connector-plugins/{plugin}/config")
     assert answer.status == 200, answer
     own = [each["name"] for each in answer.body].index("name")  # Connect's keys come after the plugin's
-    entries = (each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(answer.body))
-    return [_of_any_runtime(each) for each in entries]
+    return [each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(answer.body)]
 
 
 def validated(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any]:
@@ -145,19 +139,8 @@ def validated(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any
             each["definition"]["documentation"] = ""
             values = each["value"]["recommended_values"]
             each["value"]["recommended_values"] = [value for value in values if not value.startswith(OWN)]
-            found[each["value"]["name"]] = _of_any_runtime(each)
+            found[each["value"]["name"]] = each
     return {**answer.body, "configs": found, "groups": sorted(answer.body["groups"])}
-
-
-def _of_any_runtime(answer: Any) -> Any:
-    """Return an answer without the version of the Kafka that runs the plugin, which some plugins report as theirs."""
-    match answer:
-        case dict():
-            return {key: _of_any_runtime(value) for key, value in answer.items()}
-        case list():
-            return [_of_any_runtime(each) for each in answer]
-        case _:
-            return "Kafka's" if answer in RUNTIMES else answer
 
 
 def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bool:

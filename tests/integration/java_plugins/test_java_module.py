@@ -40,7 +40,7 @@ def kafka_utils(group: str) -> set[str]:
 
 def gone_with_kafka_44() -> list[str]:
     """Return the classes that Kafka 4.4 moved to another package or removed (KAFKA-20297)."""
-    return sorted(kafka_utils("connect") - kafka_utils("plugins"))
+    return sorted(kafka_utils("connect-4.3") - kafka_utils("plugins"))
 
 
 def test_the_java_module_s_tests_pass(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_
 
 def test_plugins_built_before_and_since_kafka_4_4_run_in_one_jvm(tmp_path: Path) -> None:
     plugins = tmp_path / "plugins"
-    for name, class_path in {"before44": ensure("connect"), "since44": java_class_path()}.items():
+    for name, class_path in {"before44": ensure("connect-4.3"), "since44": java_class_path()}.items():
         (plugins / name).mkdir(parents=True)
         compile_jar(JAVA / name, class_path, plugins / name / "plugin.jar")
     jvm = jvm_of(plugins, "service_load")

@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 from kraal.broker.broker import Broker
-from kraal.jars.lock import KAFKA
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
@@ -138,7 +137,6 @@ def test_a_connector_moves_between_java_and_kraal_workers(
     with MixedCluster(
         0, directory=tmp_path / "group", bootstrap=kafka.bootstrap, properties=worker_properties
     ) as own:
-        own.java_version = KAFKA
         first = own.start_java()
         append(file, "by java")
         own.create(name, source_config(file, name))

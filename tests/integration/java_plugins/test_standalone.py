@@ -9,8 +9,8 @@ import pytest
 
 from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
-from kraal.jars.lock import KAFKA
 from kraal.testing.process import WorkerProcess
+from scripts.harness.java_connect import CURRENT, plugins_of
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import START_TIMEOUT_S, java_standalone
 from tests.integration.java_plugins.flows import (
@@ -71,8 +71,12 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
 
     java_dir = tmp_path / "java"
     java_dir.mkdir()
-    own = {**worker_properties, "offset.storage.file.filename": str(worker.offset_file)}
-    java = java_standalone(kafka.bootstrap, java_dir, own, version=KAFKA)
+    plugins = plugins_of(worker_properties["plugin.path"], CURRENT, java_dir / "plugins")
+    own = worker_properties | {
+        "plugin.path": plugins,
+        "offset.storage.file.filename": str(worker.offset_file),
+    }
+    java = java_standalone(kafka.bootstrap, java_dir, own)
     try:
         java.wait_until_up()
         append(file, "three")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.harness import java_connect
 from scripts.harness.moved_classes import moved_classes, write_with_present_names
 
 UTILS = "org/apache/kafka/common/utils/"
@@ -55,3 +56,22 @@ def test_texts_of_a_class_get_the_present_names(tmp_path: Path, former: str, pre
     with zipfile.ZipFile(tmp_path / "b.jar") as copy:
         assert copy.read("A.class") == class_file(number, text(present), reference)
         assert copy.read("notes.txt") == f"{UTILS}Exit".encode()
+
+
+def test_plugins_of_a_worker_are_copied_with_the_present_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = jar(tmp_path / "a__kafka-clients__1.jar", {f"{UTILS}internals/Exit.class": b""})
+    monkeypatch.setattr(java_connect, "ensure", lambda _group: [clients])
+    former, present = class_file(b"\x05" + bytes(8), text(f"{UTILS}Exit")), text(f"{UTILS}internals/Exit")
+    (tmp_path / "plugins" / "one").mkdir(parents=True)
+    jar(tmp_path / "plugins" / "one" / "plugin.jar", {"A.class": former})
+    jar(tmp_path / "plugins" / "one" / "kafka-clients-3.9.2.jar", {"A.class": former})
+    (tmp_path / "plugins" / "one" / "notes.txt").write_text("notes")
+    copy = Path(java_connect.plugins_of(str(tmp_path / "plugins"), java_connect.CURRENT, tmp_path / "copies"))
+    contents = {path.name: path for path in copy.rglob("*.*")}
+    with zipfile.ZipFile(contents["plugin.jar"]) as plugin:
+        assert present in plugin.read("A.class")
+    with zipfile.ZipFile(contents["kafka-clients-3.9.2.jar"]) as unchanged:
+        assert unchanged.read("A.class") == former
+    assert contents["notes.txt"].read_text() == "notes"
