@@ -14,8 +14,15 @@ from hypothesis import settings
 
 from kraal.broker.broker import Broker, free_port
 from kraal.core.secrets import secrets
+from tests.fakes.kafka.releases import broker_jars
 
-pytest_plugins = ["tests.run.seeds", "tests.run.durations", "tests.run.changes", "tests.run.processes"]
+pytest_plugins = [
+    "tests.run.seeds",
+    "tests.run.durations",
+    "tests.run.changes",
+    "tests.run.processes",
+    "tests.run.releases",
+]
 
 MARGIN_S = 5.0
 """How long before its time-out a test's stacks are printed."""
@@ -77,7 +84,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The suite's broker: started for the first test that asks, stopped at the end."""
     # Records of tests may have old timestamps; a broker that looks for what is over a week old removes them.
     day_ms = {"log.retention.check.interval.ms": "86400000"}
-    broker = Broker(tmp_path_factory.mktemp("kafka"), free_port(), extra=day_ms)
+    broker = Broker(tmp_path_factory.mktemp("kafka"), free_port(), extra=day_ms, jars=broker_jars())
     broker.start()
     yield broker
     broker.stop()

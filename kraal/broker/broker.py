@@ -86,6 +86,7 @@ class Broker:
         *,
         extra: Mapping[str, str] | None = None,
         patience_s: float = START_S,
+        jars: str = "broker",
     ) -> None:
         """Create the object without starting or reading anything.
 
@@ -94,7 +95,9 @@ class Broker:
             port: port on 127.0.0.1.
             extra: settings for server.properties, which override the defaults.
             patience_s: how long to wait until the broker is ready after its start.
+            jars: group of jars that are the broker's class path.
         """
+        self._jars = jars
         self._patience_s = patience_s
         self.data_dir = (data_dir or default_data_dir()).absolute()
         self.port = port
@@ -165,7 +168,7 @@ class Broker:
                 ) from exc
 
     def _start_process(self) -> None:
-        java, jars = str(find_java()), classpath("broker")
+        java, jars = str(find_java()), classpath(self._jars)
         with _lock:
             _returned.add(self.port)  # another process may have chosen it
         settings = server_properties(

@@ -22,12 +22,14 @@ KAFKA = "4.3.0"
 """Of the broker."""
 PLUGINS_KAFKA = "4.4.0"
 """Of the JVM of Java plugins."""
-JAVA_WORKERS = {"4.4.0": "connect", "4.3.0": "connect-4.3"}
-"""The groups of Java workers in tests by their versions of Connect, the current one first."""
+JAVA_WORKERS = {"4.4.0": "connect", "4.3.0": "connect-4.3", "4.0.2": "connect-4.0", "3.9.2": "connect-3.9"}
+"""The groups of Java workers in tests by their versions of Connect, the current one first; each is also a broker's."""
+RELEASES = {version.rpartition(".")[0]: version for version in reversed(JAVA_WORKERS)}
+"""The releases of Kafka whose broker and Java workers tests run with, in order: `pytest --release`."""
 MIRROR_KAFKA = "4.3.0"
 """Of Kafka's connectors, also for later versions: the Maven repository does not have those of 4.4.0."""
-# The version of log4j that each version of Kafka depends on.
-LOG4J = {"4.3.0": "2.25.4", "4.4.0": "2.25.5"}
+# The version of log4j that each version of Kafka depends on. Kafka 3.9 has another library, and runs with this one.
+LOG4J = {"3.9.2": "2.25.4", "4.0.2": "2.25.4", "4.3.0": "2.25.4", "4.4.0": "2.25.5"}
 AWS = (
     *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
     *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
@@ -50,7 +52,12 @@ def _java_worker(kafka: str) -> tuple[str, ...]:
     """Return the class path of a Java worker: without connect-file, as in kafka-run-class.sh (Kafka 4.3.0)."""
     names = ("connect-runtime", "connect-transforms", "kafka-tools")
     modules = (f"org.apache.kafka:{name}:{kafka}" for name in names)
-    return (*_broker(kafka), *modules, f"org.apache.kafka:connect-mirror:{MIRROR_KAFKA}")
+    return (*_broker(kafka), *modules, f"org.apache.kafka:connect-mirror:{_connectors(kafka)}")
+
+
+def _connectors(kafka: str) -> str:
+    """Return the version of Kafka's connectors for a version of Kafka."""
+    return MIRROR_KAFKA if kafka == PLUGINS_KAFKA else kafka
 
 
 ICEBERG = (
@@ -72,7 +79,7 @@ TRANSITIVE = {
     "plugins": _java_worker(PLUGINS_KAFKA),
     # For Java workers of tests.
     **{
-        group: (*_java_worker(kafka), f"org.apache.kafka:connect-file:{MIRROR_KAFKA}")
+        group: (*_java_worker(kafka), f"org.apache.kafka:connect-file:{_connectors(kafka)}")
         for kafka, group in JAVA_WORKERS.items()
     },
 }

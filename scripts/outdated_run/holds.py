@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kraal.jars.lock import JAVA_WORKERS
+
 _OF_KAFKA: Final = "Kafka's POM has this version"
 _OF_SPARK: Final = "Spark's POM has this version"
 _OF_ICEBERG: Final = "Iceberg's POM has this version"
@@ -14,6 +16,7 @@ HOLDS: Final = {
     "broker/org.apache.logging.log4j:log4j-slf4j-impl": _OF_KAFKA,
     "plugins/org.apache.logging.log4j:log4j-slf4j-impl": _OF_KAFKA,
     "connect/org.apache.logging.log4j:log4j-slf4j-impl": _OF_KAFKA,
+    **{group: "a release that tests run with" for group in JAVA_WORKERS.values() if group != "connect"},
     "connect-tools": "later versions lack these connectors",
     "debezium-earlier": "an earlier version, on purpose",
     "spark/org.apache.commons:commons-pool2": _OF_SPARK,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kraal.jars.lock import RELEASES
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
@@ -92,12 +94,20 @@ def test_each_test_is_in_one_run_and_all_are_in_all(
     collected = [
         line
         for arguments in pytest_arguments(tmp_path, *options)
+        if "--release" not in arguments  # repeats some of them
         for line in pytester.runpytest_subprocess("--collect-only", "-q", *arguments).outlines
         if "::" in line
     ]
     assert sorted(collected) == sorted(
         f"{each}/test_marked.py::{name}" for each in folders for name in selected
     )
+
+
+def test_all_runs_once_with_each_release_of_kafka(tmp_path: Path) -> None:
+    calls = [call for call in pytest_arguments(tmp_path, "--all") if "--release" in call]
+    assert [call[call.index("--release") + 1] for call in calls] == list(RELEASES)
+    assert not any("--release" in call for call in pytest_arguments(tmp_path, "--ci"))
+    assert len(pytest_arguments(tmp_path, "--all", "tests/unit")) == 1
 
 
 def test_all_tests_of_ci_are_in_the_folders_that_it_collects() -> None:

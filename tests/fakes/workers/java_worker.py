@@ -13,7 +13,8 @@ from kraal.broker.broker import free_port
 from kraal.jars.java import find_java
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from scripts.harness.java_connect import CURRENT, class_path, plugins_of
+from scripts.harness.java_connect import class_path, plugins_of
+from tests.fakes.kafka.releases import worker_version
 
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 """Of a JVM that starts quickly and stays small."""
@@ -46,11 +47,11 @@ class JavaWorker(WorkerProcess):
         *,
         group: str | None = None,
         properties: Mapping[str, str] | None = None,
-        version: str = CURRENT,
+        version: str | None = None,
     ) -> None:
-        """Describe the worker; nothing is started. The jars are fetched when it is."""
+        """Describe the worker, by default of the run's version; nothing is started. The jars are fetched when it is."""
         super().__init__(directory, bootstrap, properties=properties, group=group)
-        self._version = version
+        self._version = version or worker_version()
         self._plugin_path = self.properties.get("plugin.path", "")
         self._listens = ""
 
@@ -89,17 +90,16 @@ class JavaWorker(WorkerProcess):
 class MixedCluster(ProcessCluster):
     """Kraal and Java workers of one group. Not thread-safe."""
 
-    java_version = CURRENT
-    """Of the Java workers described from now on."""
-
-    def add_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
-        """Describe one more worker, a Java one; it is not started."""
+    def add_java(
+        self, properties: Mapping[str, str] | None = None, *, version: str | None = None
+    ) -> JavaWorker:
+        """Describe one more worker, a Java one, by default of the run's version; it is not started."""
         worker = JavaWorker(
             self._directory / f"worker-{len(self.workers)}-java",
             self.bootstrap,
             properties={**self._properties, **(properties or {})},
             group=self.group,
-            version=self.java_version,
+            version=version,
         )
         self.workers.append(worker)
         return worker

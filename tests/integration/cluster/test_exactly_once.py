@@ -77,6 +77,7 @@ def ends_behind(bootstrap: str, topic: str, wanted: int) -> bool:
     return end_of(bootstrap, topic) > wanted
 
 
+@pytest.mark.releases
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_worker_neither_repeats_nor_loses_records(
     pipe: tuple[Pipe, ProcessCluster], kafka: Broker, kills: int

@@ -17,10 +17,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
+from tests.fakes.kafka.releases import comparable
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
-pytestmark = pytest.mark.one_a_day("mixed")
+pytestmark = [pytest.mark.releases, pytest.mark.one_a_day("mixed")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def write_through(pipes: Sequence[Pipe], count: int = 10) -> None:
 
 def wait_until_both_say_the_same(mixed: Mixed, path: str) -> None:
     def same() -> bool:
-        one, other = (worker.get(path) for worker in mixed.workers)
+        one, other = (comparable(worker.get(path)) for worker in mixed.workers)
         return one == other
 
     mixed.cluster.wait_until(f"{path} was the same on both", same)

@@ -67,6 +67,7 @@ def committed(bootstrap: str, topic: str) -> list[int]:
         consumer.close()
 
 
+@pytest.mark.releases
 @pytest.mark.parametrize(
     ("boundary", "jvm"),
     [

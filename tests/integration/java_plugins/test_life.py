@@ -21,6 +21,7 @@ from tests.integration.java_plugins.flows import (
 )
 
 
+@pytest.mark.releases
 def test_lines_flow_through_java_connectors(cluster: ProcessCluster, tmp_path: Path) -> None:
     name, file, out = a_name("lines"), tmp_path / "in.txt", tmp_path / "out.txt"
     append(file, "one", "two")

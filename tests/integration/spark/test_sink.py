@@ -16,6 +16,8 @@ from tests.fakes.kafka.raw_headers import produce_with_header
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
 
+pytestmark = pytest.mark.releases
+
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 DATA = "org.apache.kafka.connect.errors.DataException"
 

@@ -27,6 +27,8 @@ from tests.fakes.kafka.internal_topics import (
 )
 from tests.integration.stores.conftest import MakeLog
 
+pytestmark = pytest.mark.releases
+
 
 def entries(prefix: str, count: int) -> list[Entry]:
     return [Entry(f"connector-{prefix}-{number}", b"{}") for number in range(count)]

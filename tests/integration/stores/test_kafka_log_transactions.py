@@ -15,6 +15,8 @@ from kraal.stores.api import Log
 from tests.fakes.kafka.internal_topics import fresh_topic, options
 from tests.integration.stores.conftest import MakeLog
 
+pytestmark = pytest.mark.releases
+
 TEXT = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 PAUSE = Entry("target-state-a", b'{"state":"PAUSED","state.v2":"PAUSED"}')
 LOGGER = Entry("logger-cluster-root", b'{"level":"DEBUG"}')

@@ -38,6 +38,7 @@ def make(admin: TopicAdmin, name: str, *, partitions: int = 1, policy: str | Non
     admin._client().create_topics([new])[new.topic].result(20)
 
 
+@pytest.mark.releases
 def test_missing_topics_are_made_compacted_with_their_partitions_and_settings(admin: TopicAdmin) -> None:
     wanted = [
         replace(named(CONFIG, "c1"), settings={"segment.bytes": "2000000", "cleanup.policy": "delete"}),

@@ -84,6 +84,7 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
             "rabbitmq",
             "snowflake",
             "junit",
+            *("connect-3.9", "connect-4.0"),
             "postgresql",
             "s3a",
             "transforms",

@@ -1,0 +1,32 @@
+"""Runs with the broker and the Java workers of another release of Kafka: `--release 3.9`.
+
+Such a run has only the tests with `@pytest.mark.releases`. `scripts/test --all` makes one for each release.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kraal.jars.lock import RELEASES
+from tests.fakes.kafka.releases import VARIABLE
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--release", choices=tuple(RELEASES), help="release of Kafka of the broker and of Java workers"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if release := config.getoption("release"):
+        os.environ[VARIABLE] = release
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what does not depend on the release."""
+    if config.getoption("release"):
+        deselected = [item for item in items if not item.get_closest_marker("releases")]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item.get_closest_marker("releases")]

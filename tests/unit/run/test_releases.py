@@ -1,0 +1,62 @@
+"""`--release`: the tests that such a run has, and the jars of its broker and Java workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.jars.jars import LOCK, parse_lock
+from kraal.jars.lock import JAVA_WORKERS, RELEASES
+from kraal.testing.process import Answer
+from tests.fakes.kafka.releases import VARIABLE, broker_jars, comparable, worker_version
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[3]
+MARKED = """
+import pytest
+
+def test_plain(): pass
+
+@pytest.mark.releases
+def test_marked(): pass
+"""
+
+
+@pytest.mark.parametrize(("options", "passed"), [((), 2), (("--release", "3.9"), 1)])
+def test_run_of_a_release_has_the_marked_tests_only(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], passed: int
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest('pytest_plugins = ["tests.run.releases"]')
+    pytester.makeini(
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = -pno:schemathesis\n"
+        "markers =\n    releases: a\n"
+    )
+    pytester.makepyfile(MARKED)
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=passed, deselected=2 - passed)
+
+
+@pytest.mark.parametrize("release", ["", *RELEASES])
+def test_jars_of_a_release_are_locked(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setenv(VARIABLE, release)
+    groups = parse_lock(LOCK.read_text("utf-8"))
+    names = {str(jar.coordinates) for jar in groups[broker_jars()]}
+    assert not release or f"org.apache.kafka:kafka_2.13:{RELEASES[release]}" in names
+    assert not release or worker_version() == RELEASES[release]
+    assert any("connect-file" in str(jar.coordinates) for jar in groups[JAVA_WORKERS[worker_version()]])
+
+
+def test_versions_of_plugins_are_not_compared_with_releases_that_lack_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with_version = Answer(
+        200, {"connector": {"state": "RUNNING", "version": "4.3.0"}, "tasks": [{"version": "1"}]}
+    )
+    without = Answer(200, {"connector": {"state": "RUNNING"}, "tasks": [{}]})
+    assert comparable(with_version) != comparable(without)
+    assert comparable(with_version, "4.0") == comparable(without, "4.0")
+    monkeypatch.setenv(VARIABLE, "3.9")
+    assert comparable(with_version) == comparable(without)
