@@ -72,11 +72,8 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     java_dir = tmp_path / "java"
     java_dir.mkdir()
     plugins = plugins_of(worker_properties["plugin.path"], CURRENT, java_dir / "plugins")
-    own = worker_properties | {
-        "plugin.path": plugins,
-        "offset.storage.file.filename": str(worker.offset_file),
-    }
-    java = java_standalone(kafka.bootstrap, java_dir, own)
+    own = {"plugin.path": plugins, "offset.storage.file.filename": str(worker.offset_file)}
+    java = java_standalone(kafka.bootstrap, java_dir, worker_properties | own)
     try:
         java.wait_until_up()
         append(file, "three")
