@@ -12,7 +12,7 @@ from typing import Final
 from kraal.jars.jars import ensure
 from kraal.jars.lock import JAVA_WORKERS
 from kraal.jars.places import cache_dir
-from scripts.harness.moved_classes import moved_classes, write_with_present_names
+from scripts.harness.moved_classes import has_former_names, moved_classes, write_with_present_names
 
 CURRENT: Final = next(iter(JAVA_WORKERS))
 """The version of Connect that Kraal compares with."""
@@ -50,8 +50,9 @@ def plugins_of(plugin_path: str, version: str, directory: Path) -> str:
 
 
 def _copy_adapted(source: str, target: str, *, moved: dict[bytes, bytes]) -> None:
-    if source.endswith(".jar") and "kafka-clients" not in Path(source).name:
-        write_with_present_names(Path(source), Path(target), moved)
+    jar = Path(source)
+    if jar.suffix == ".jar" and "kafka-clients" not in jar.name and has_former_names(jar):
+        write_with_present_names(jar, Path(target), moved)
     else:
         shutil.copy(source, target)
 

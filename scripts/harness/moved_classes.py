@@ -57,8 +57,17 @@ def write_with_present_names(jar: Path, target: Path, moved: dict[bytes, bytes])
     with zipfile.ZipFile(jar) as source, zipfile.ZipFile(target, "w") as copy:
         for entry in source.infolist():
             content = source.read(entry)
-            changes = content.startswith(_MAGIC) and _FORMER.encode() in content
-            copy.writestr(entry, b"".join(_renamed(content, moved)) if changes else content)
+            copy.writestr(entry, b"".join(_renamed(content, moved)) if _uses_kafka(content) else content)
+
+
+def has_former_names(jar: Path) -> bool:
+    """Return whether a class of a jar may use one that was moved."""
+    with zipfile.ZipFile(jar) as opened:
+        return any(_uses_kafka(opened.read(entry)) for entry in opened.infolist())
+
+
+def _uses_kafka(content: bytes) -> bool:
+    return content.startswith(_MAGIC) and _FORMER.encode() in content
 
 
 def _renamed(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
