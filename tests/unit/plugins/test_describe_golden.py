@@ -1,4 +1,4 @@
-"""What plugins there are and what may be in their configs, against Java Connect 4.3.0 (all but the documentation)."""
+"""What plugins there are and what may be in their configs, against Java Connect (all but the documentation)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors and OPTIONS, byte for byte as Java Connect 4.3.0 answered them."""
+"""Errors and OPTIONS, byte for byte as Java Connect answered them, for each version that was recorded."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
+from tests.golden_files import GOLDEN
 from tests.unit.golden_rest import recorded
 from tests.unit.web.api import Api
 
-CASES = {**recorded("errors", version="4.3.0"), **recorded("options", version="4.3.0")}
+VERSIONS = sorted(path.parent.name for path in (GOLDEN / "rest").glob("*/errors.jsonl"))
+CASES = {
+    f"{version} {name}": golden
+    for version in VERSIONS
+    for family in ("errors", "options")
+    for name, golden in recorded(family, version=version).items()
+}
 
 
 @pytest.mark.parametrize("golden", CASES.values(), ids=CASES)
@@ -23,4 +30,4 @@ def test_answers_as_java_connect_does(api: Api, golden: Any) -> None:
 
 
 def test_golden_answers_are_there() -> None:
-    assert len(CASES) >= 30
+    assert len(CASES) >= 30 * len(VERSIONS)

@@ -1,0 +1,60 @@
+"""Captures how real Java refuses requests and answers OPTIONS, for `tests/golden/rest`.
+
+    python -m scripts.harness.capture_rest
+
+Sends the requests in `rest/VERSION`, the files `errors.jsonl` and `options.jsonl`, to a distributed worker without
+connectors, and replaces the answers. For a new version, copy the files of the former one first. Takes half a minute;
+needs the jars of `broker` and `connect`.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from kraal.broker.broker import Broker, free_port
+from scripts.harness.capture_config_golden import GOLDEN, GROUP, start
+from scripts.harness.java_connect import CURRENT
+
+HEADERS = ("Content-Type", "Allow", "Content-Length")
+
+
+def answer(client: httpx2.Client, request: dict[str, Any]) -> dict[str, Any]:
+    """Send a request; return the worker's answer."""
+    made = client.request(
+        request["method"], request["path"], headers=request["headers"], content=request["body"]
+    )
+    headers = {name: made.headers[name] for name in HEADERS if name in made.headers}
+    return {"status": made.status_code, "headers": headers, "body": made.text}
+
+
+def main() -> None:
+    """Capture both files."""
+    with tempfile.TemporaryDirectory(prefix="golden-") as name:
+        broker = Broker(Path(name) / "kafka", free_port())
+        broker.start()
+        try:
+            worker = start(broker.bootstrap, Path(name) / "worker", "distributed", "All", GROUP)
+            try:
+                with httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False) as client:
+                    client.headers.clear()
+                    for family in ("errors", "options"):
+                        path = GOLDEN / "rest" / CURRENT / f"{family}.jsonl"
+                        cases = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+                        lines = [
+                            json.dumps(case | {"answer": answer(client, case["request"])}, ensure_ascii=False)
+                            for case in cases
+                        ]
+                        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            finally:
+                worker.stop()
+        finally:
+            broker.stop()
+
+
+if __name__ == "__main__":
+    main()
