@@ -45,6 +45,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/engine",
         "kraal/plugins",
         "tests/fakes/values",
+        "tests/golden",
     ),
     "tests/integration/deploy/test_chart": (
         "deploy",
@@ -62,6 +63,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/jars",
         "kraal/java_plugins",
         "kraal/plugins",
+        "scripts/harness",
         "tests/fakes/workers",
     ),
     "tests/integration/java_plugins/test_java_module": (
@@ -81,7 +83,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/java_plugins",
         "kraal/testing",
         "kraal/worker",
-        "tests/differential/older_connect.py",
+        "scripts/harness",
         "tests/fakes/workers",
         "tests/integration/java_plugins/flows.py",
     ),

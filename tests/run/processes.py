@@ -22,7 +22,8 @@ _LOOSE: Final = frozenset({"tests", "tests/integration"})
 _OWN_WORKERS: Final = frozenset(
     f"tests/integration/{folder}/test_{name}.py"
     for folder, names in {
-        "cluster": "exactly_once frozen leaving lost mixed mixed_moves mixed_offsets secured static static_mixed",
+        "cluster": "exactly_once frozen leaving lost mixed mixed_moves mixed_offsets releases secured static "
+        "static_mixed",
         "java_plugins": "exactly_once java_module standalone",
         "standalone": "bad_start broker_away killed older_versions variables",
     }.items()
