@@ -20,6 +20,8 @@ from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 JAVA = Path(__file__).parents[3] / "java" / "src"
 FORMER = "connect-4.3"
 """The jars of Kafka 4.3, before classes moved (KAFKA-20297)."""
+GENERATIONS = {"before44": FORMER, "since44": "connect"}
+"""Plugins that use such classes, with the jars that they are built with."""
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +31,7 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Some are of an older version of Kafka than the workers, or built with one, and use classes that have moved since.
     """
     made = tmp_path_factory.mktemp("plugins")
-    for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS):
+    for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS, *GENERATIONS):
         (made / plugin).mkdir()
     jars = {path.name.split("__")[1]: path for path in ensure(FORMER)}
     shutil.copy(jars["connect-file"], made / "file")
@@ -50,6 +52,8 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         manifests.writestr(
             "META-INF/services/org.apache.kafka.connect.transforms.Transformation", "\n".join(TRANSFORMS)
         )
+    for plugin, group in GENERATIONS.items():
+        compile_jar(JAVA / plugin, ensure(group), made / plugin / "plugin.jar")
     for version in VERSIONS:
         versioned = made / version / "versioned.jar"
         compile_jar(JAVA / "versioned", ensure("connect"), versioned)

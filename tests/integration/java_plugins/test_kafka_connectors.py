@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kraal.broker.broker import Broker
+from kraal.jars.lock import PLUGINS_KAFKA
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, scrape, stored_offsets
@@ -246,6 +247,26 @@ def test_the_verifiable_connectors_do_what_they_do_on_a_java_worker(
         return [*found, key]
 
     assert verified(cluster) == verified(java)
+
+
+def test_plugins_built_with_kafka_3_4_4_3_and_4_4_run_in_one_connector(cluster: ProcessCluster) -> None:
+    """Each uses AppInfoParser, by the name of its time (KAFKA-20297)."""
+    name, worker = a_name("generations"), cluster.alive[0]
+    config = {
+        "connector.class": VERIFIABLE_SOURCE,
+        "topic": name,
+        "throughput": "200",
+        "id": "7",
+        "transforms": "before,since",
+        "transforms.before.type": "kraal.testing.UtilsBefore44",
+        "transforms.since.type": "kraal.testing.UtilsSince44",
+    }
+    cluster.create(name, config)
+    worker.wait_for_states(name, RUNNING)
+    worker.wait_until("there were records", lambda: len(cluster.records(name)) > 100)
+    status = worker.get(f"/connectors/{name}/status").body
+    assert status["connector"]["version"] == PLUGINS_KAFKA
+    cluster.delete(name)
 
 
 def read(side: ProcessCluster, sink: str) -> int:
