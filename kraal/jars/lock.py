@@ -112,10 +112,10 @@ ALONE = {
     # Used by slow tests only, so groups of their own. Of Iceberg's sink, what writes Avro to a Hadoop catalog; Hadoop's
     # client comes from Spark.
     "iceberg": (
-        *(f"org.apache.iceberg:iceberg-{name}:1.9.2" for name in ICEBERG),
-        "org.apache.avro:avro:1.12.0",
-        "com.github.ben-manes.caffeine:caffeine:2.9.3",
-        "org.roaringbitmap:RoaringBitmap:1.3.0",
+        *(f"org.apache.iceberg:iceberg-{name}:1.12.0" for name in ICEBERG),
+        "org.apache.avro:avro:1.12.2",
+        "com.github.ben-manes.caffeine:caffeine:3.2.4",
+        "org.roaringbitmap:RoaringBitmap:1.6.23",
     ),
     "mongodb": (
         "org.mongodb.kafka:mongo-kafka-connect:2.0.1",
