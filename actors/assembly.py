@@ -36,7 +36,7 @@ from actors.supervisor import Supervisor
 from actors.task import Task
 from actors.worker import Slot, Worker
 from kraal.cluster.views.snapshot import Published, Snapshot, Stage
-from kraal.config.connector.trimmed import trimmed
+from kraal.config.connector.trimmed import trim_config
 from kraal.core.ids import Instance, TaskId, TopicName
 from kraal.engine.api import TaskSpec
 from kraal.journal.journal import Journal
@@ -214,7 +214,7 @@ class _Maker:
         return claims.Claims(system=self._parts.system, context=context, under_way=self._claimed)
 
     def _values(self, config: Config) -> dict[str, str]:
-        return trimmed(self._parts.plugins.resolve(config).config)
+        return trim_config(self._parts.plugins.resolve(config).config)
 
     def _writer(self, address: Address, *, retries: bool) -> Writer:
         parts, actors = self._parts, self.actors
@@ -258,7 +258,7 @@ class _Maker:
             keeper=self.offsets,
             groups=self._parts.group_offsets,
             make_plugin=self._parts.plugins.make,
-            resolve=lambda config: trimmed(self._parts.plugins.resolve_soon(config).config),
+            resolve=lambda config: trim_config(self._parts.plugins.resolve_in_time(config).config),
             transactions=None if self._parts.cluster is None else self._parts.cluster.transactions,
         )
         return OffsetService(address=self.actors.offset_service, system=self._parts.system, context=context)

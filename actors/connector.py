@@ -229,7 +229,9 @@ class Connector:
                 if not isinstance(error.__cause__, Unavailable):
                     self._fail(error.trace)
                     return
-                self._waits_for = str(error.__cause__)  # it starts by itself, and then requests task configs
+                self._waits_for = str(
+                    error.__cause__
+                )  # it starts later on its own, and then requests task configs
             self._phase = _Phase.STARTED
         self._report_started()
         self._make_task_configs(attempt=0)

@@ -94,7 +94,7 @@ class Herder:
         self._book = StatusBook(state)
         self._rebalances = Rebalances(state, membership)
         self._restarts = Restarts(state, self._book)
-        self._task_configs = TaskConfigs(state, self._rebalances, self._settled)
+        self._task_configs = TaskConfigs(state, self._rebalances, self._on_settled)
         self._fencings = FencingRounds(state, self._rebalances)
         self._requests = Requests(
             state, self._rebalances, self._restarts, self._book, self._task_configs, self._fencings
@@ -107,36 +107,36 @@ class Herder:
     def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""
         if isinstance(message, Command):
-            return self._command(message)
+            return self._accept_command(message)
         match message:
             case RecordsRead():
-                self._records(message)
+                self._on_records(message)
             case Appended() | AppendFailed():
-                self._written(message)
+                self._on_appended(message)
             case Validated():
-                self._requests.validated(message)
+                self._requests.on_validated(message)
             case Reborn():
-                self._reborn(message.address)
+                self._on_reborn(message.address)
             case InstanceChanged():
-                self._instance_changed(message)
+                self._on_instance_changed(message)
             case TaskConfigsMade():
-                self._task_configs.made(message)
+                self._task_configs.on_made(message)
             case TasksPublished() | PublishFailed():
-                self._task_configs.answered(message)
+                self._task_configs.on_answer(message)
             case TopicsSeen():
-                self._book.topics_seen(message)
+                self._book.on_topics_seen(message)
             case AssignmentReceived() | WorkRevoked() | GroupLost() | HerderTick():
-                self._group(message)
+                self._on_group_message(message)
             case ProducersFenced():
-                self._fencings.fenced(message)
+                self._fencings.on_fenced(message)
             case EndRead():
-                self._requests.end_read(message)
+                self._requests.on_end_read(message)
             case OffsetsFetched() | OffsetsModified():
-                self._requests.offsets.answered(message)
+                self._requests.offsets.on_answer(message)
             case CheckSessionKey():
-                self._keys.due()
+                self._keys.on_due()
             case HideRestarting() | CompareStatuses():
-                self._book.due(message)
+                self._book.on_due(message)
             case LookForRestarts():
                 self._run_due()
             case (
@@ -162,7 +162,7 @@ class Herder:
             case Begin():
                 self._start.begin()
             case WorkerReport():
-                self._reported(message.running)
+                self._on_report(message.running)
             case KafkaClusterFound():
                 self._state.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
@@ -173,7 +173,7 @@ class Herder:
                 return self._shut_down()
         return None
 
-    def _maybe_live(self) -> None:
+    def _go_live_if_ready(self) -> None:
         """Go live once both logs are read and the worker has reported."""
         report = self._start.complete()
         if report is not None:
@@ -184,58 +184,58 @@ class Herder:
             self._book.begin(report)
             self._restarts.resume(report.values())
             self._rebalances.begin()
-            self._events(self._missed, self._state.snapshot.config.connectors)
+            self._handle_config_events(self._missed, self._state.snapshot.config.connectors)
 
-    def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
+    def _on_report(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
         if self._state.live:
-            self._state.work.send_again(running)
+            self._state.work.resend(running)
             self._book.resume(running.values())
             self._restarts.resume(running.values())
         else:
-            self._start.reported(running)
-            self._maybe_live()
+            self._start.on_report(running)
+            self._go_live_if_ready()
 
-    def _reborn(self, address: Address) -> None:
+    def _on_reborn(self, address: Address) -> None:
         """Handle the restart of another actor, which has lost the messages that it was processing."""
         state, actors = self._state, self._state.actors
         unknown = StoreError(f"the {address.name} died; the record may or may not have been written")
         if address in (actors.config_reader, actors.status_reader):
-            self._start.read_on(address)
-            self._requests.lose_reader()
+            self._start.resume_reader(address)
+            self._requests.on_reader_lost()
         elif address is actors.config_writer:
             state.writes.lose_config_writer(unknown)
         elif address is actors.status_writer:
             state.writes.lose_status_writer(unknown)
             actors.worker.tell(ReportWork())
-            self._go_on()  # what waited for these statuses
+            self._complete_pending_steps()  # what waited for these statuses
         elif address is actors.validator:
-            self._requests.lose_checks()
+            self._requests.on_validator_lost()
         elif address is actors.publisher:
             self._task_configs.lose()
         elif address is actors.fencer:
             self._fencings.lose()
         elif address is actors.offset_service:
-            self._requests.offsets.lose_offset_service()
+            self._requests.offsets.on_service_lost()
 
     def _shut_down(self) -> Reply[None]:
         """Release all work; the reply is set when the worker has stopped everything."""
         self._closing = reply = Reply[None]()
-        self._rebalances.give_up_all()
-        self._requests.give_up(Unavailable(CLOSING))
-        self._go_on()
+        self._rebalances.release_all()
+        self._requests.fail_pending(Unavailable(CLOSING))
+        self._complete_pending_steps()
         return reply
 
-    def _go_on(self) -> None:
+    def _complete_pending_steps(self) -> None:
         """Check whether a stopped instance or a written status completes a pending step."""
-        self._rebalances.go_on()
+        self._rebalances.confirm_stopped()
         state = self._state
         if self._closing is not None and not state.work.announced and not state.writes.owes_statuses:
             self._closing.set(None)
 
     # -- REST ----------------------------------------------------------------------------------------------
 
-    def _command(self, message: Command) -> Reply[Any]:
+    def _accept_command(self, message: Command) -> Reply[Any]:
         if self._closing is not None:
             raise Unavailable(CLOSING)
         reply: Reply[Any] = Reply()
@@ -244,65 +244,65 @@ class Herder:
 
     # -- the internal topics -------------------------------------------------------------------------------
 
-    def _written(self, message: Appended | AppendFailed) -> None:
-        is_about_statuses = self._state.writes.answered(message)
+    def _on_appended(self, message: Appended | AppendFailed) -> None:
+        is_about_statuses = self._state.writes.on_answer(message)
         if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
             self._claim()
         if is_about_statuses:
             if isinstance(message, AppendFailed):
-                self._book.withhold()
-            self._go_on()
+                self._book.note_withheld()
+            self._complete_pending_steps()
 
     def _claim(self) -> None:
         """Claim the exclusive right to write leader-only records, if this worker leads."""
         if self._state.settings.transactional and self._state.snapshot.is_leader:
             self._state.actors.config_writer.tell(ClaimWrites())
 
-    def _records(self, message: RecordsRead) -> None:
-        fresh = self._start.fresh(message)
+    def _on_records(self, message: RecordsRead) -> None:
+        fresh = self._start.drop_seen(message)
         if fresh is None:
             return
-        take = self._config_records if fresh.topic == "config" else self._status_records
+        take = self._apply_config_records if fresh.topic == "config" else self._apply_status_records
         take(fresh)
         if fresh.caught_up:
-            self._start.caught_up(fresh.topic)
-            self._maybe_live()
+            self._start.on_caught_up(fresh.topic)
+            self._go_live_if_ready()
 
-    def _config_records(self, message: RecordsRead) -> None:
+    def _apply_config_records(self, message: RecordsRead) -> None:
         state = self._state
         connectors = state.snapshot.config.connectors
         reduced = apply_config(state.snapshot.config, message.records)
         state.update_config(reduced)
         if state.live:
-            self._events(reduced.events, connectors)
+            self._handle_config_events(reduced.events, connectors)
         else:
-            self._missed += state.missed(reduced.events)
-        state.writes.config_read(message.next_offset)
+            self._missed += state.find_missed(reduced.events)
+        state.writes.on_config_read(message.next_offset)
         if state.live:
             self._run_due()
-            self._rebalances.config_read()
+            self._rebalances.on_config_read()
 
     def _run_due(self) -> None:
         """Run pending restarts and requests unless a rebalance is under way."""
         if not self._rebalances.under_way:
             self._restarts.run_due()
-            self._requests.go_on()
+            self._requests.retry_pending()
 
-    def _events(self, events: Sequence[Event], connectors: Collection[ConnectorName]) -> None:
+    def _handle_config_events(self, events: Sequence[Event], connectors: Collection[ConnectorName]) -> None:
         """React to config events. Records from before the start only set the state, except missed commands."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:
                 case ConnectorRemoved() | TasksChanged():
                     rebalance[event.name] = None
-                    self._requests.settled(event.name)
+                    self._requests.on_settled(event.name)
                 case ConnectorChanged():
                     if event.name not in connectors:
                         rebalance[event.name] = None
                 case TargetChanged():
-                    self._requests.settled(event.name)  # no tasks to wait for while paused or stopped
+                    self._requests.on_settled(event.name)  # no tasks to wait for while paused or stopped
                 case RestartRequested():
-                    self._restarts.requested(
+                    self._restarts.on_requested(
                         RestartRequest(
                             name=event.name,
                             include_tasks=event.include_tasks,
@@ -323,35 +323,35 @@ class Herder:
         for name in published:
             self._task_configs.recheck(name)
         if rebalance:
-            self._rebalances.changed(rebalance)
+            self._rebalances.on_configs_changed(rebalance)
 
-    def _status_records(self, message: RecordsRead) -> None:
+    def _apply_status_records(self, message: RecordsRead) -> None:
         state = self._state
         reduced = apply_status(state.snapshot.status, message.records)
         state.update_status(reduced)
         if state.live:
             self._book.read(reduced.changed)
-        state.writes.statuses_read(message.next_offset)
+        state.writes.on_statuses_read(message.next_offset)
 
     # -- work ----------------------------------------------------------------------------------------------
 
-    def _group(self, message: AssignmentReceived | WorkRevoked | GroupLost | HerderTick) -> None:
+    def _on_group_message(self, message: AssignmentReceived | WorkRevoked | GroupLost | HerderTick) -> None:
         if isinstance(message, HerderTick):
-            self._rebalances.alive(message.number)
+            self._rebalances.on_tick(message.number)
             self._start.refuse_overdue()
         elif self._closing is None and self._state.live:
             match message:
                 case AssignmentReceived():
-                    self._assigned(message)
+                    self._on_assigned(message)
                 case WorkRevoked():
-                    self._rebalances.revoked(message)
+                    self._rebalances.on_revoked(message)
                 case GroupLost():
-                    self._rebalances.lost(message.reason)
-                    self._requests.go_on()  # the length of the outage is unknown
+                    self._rebalances.on_group_lost(message.reason)
+                    self._requests.retry_pending()  # the length of the outage is unknown
 
-    def _assigned(self, message: AssignmentReceived) -> None:
+    def _on_assigned(self, message: AssignmentReceived) -> None:
         led = self._state.snapshot.is_leader
-        self._rebalances.assigned(message, everything=not self._start.over)
+        self._rebalances.on_assigned(message, everything=not self._start.over)
         if message.is_leader:
             self._book.sweep(message.plan)
             self._task_configs.sweep()
@@ -363,19 +363,19 @@ class Herder:
         if self._book.take_withheld():
             self._state.actors.worker.tell(ReportWork())
         self._run_due()
-        self._start.assigned()
+        self._start.on_assigned()
 
-    def _settled(self, name: ConnectorName) -> None:
-        self._requests.settled(name)
+    def _on_settled(self, name: ConnectorName) -> None:
+        self._requests.on_settled(name)
 
-    def _instance_changed(self, fact: InstanceChanged) -> None:
+    def _on_instance_changed(self, fact: InstanceChanged) -> None:
         if not self._state.live:  # the config to judge it by is not read yet
-            self._start.changed()
+            self._start.on_change()
             return
         self._book.record(fact)
         if fact.stopped:
-            self._state.work.instance_stopped(fact.instance)
+            self._state.work.on_instance_stopped(fact.instance)
         self._restarts.handle_fact(fact)
         self._requests.handle_fact(fact)
         if fact.stopped:
-            self._go_on()
+            self._complete_pending_steps()

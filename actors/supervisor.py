@@ -65,7 +65,7 @@ class Supervisor:
                 self._system.stop(message.address)
                 return None
             case ActorDied():
-                self._died(message)
+                self._on_death(message)
                 return None
             case RestartDue():
                 child = self._children.get(message.address)
@@ -98,14 +98,14 @@ class Supervisor:
         names = ", ".join(sorted(address.name for address in self._children))
         raise NotFound(f"No actor is called {message.name}; there are: {names}")
 
-    def _died(self, message: ActorDied) -> None:
+    def _on_death(self, message: ActorDied) -> None:
         address, error = message.address, message.error
-        address.fail_open(f"{address.name} died before it answered: {error!r}")
+        address.fail_pending(f"{address.name} died before it answered: {error!r}")
         child = self._children.get(address)
         if child is None:
             return
         now = self._clock.now()
-        deaths = (*self._budget.recent(child.deaths, now), now)
+        deaths = (*self._budget.deaths_in_window(child.deaths, now), now)
         delay = self._budget.delay_s(deaths, now)
         if delay is None:
             log.error(

@@ -37,7 +37,7 @@ from actors.messages.instances import (
 from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
 from actors.runtime.clock import Patience
 from actors.runtime.system import Begin
-from kraal.config.connector.trimmed import trimmed
+from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import PluginFailed, StoreAway
 from kraal.core.ids import State, TargetState, TopicName
 from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Timed, Waiting
@@ -141,9 +141,9 @@ class Task:
                     self._open(message)
             case OffsetsStored():
                 if message.token == self._token and self._phase is _Phase.STORING:
-                    self._stored()
+                    self._on_stored()
             case OffsetsFailed():
-                self._offsets_failed(message)
+                self._on_offsets_failed(message)
             case StoreAgain():
                 if message.run == self._number:
                     self._store_again()
@@ -158,7 +158,7 @@ class Task:
                 self._begin_run()
             elif self._run is not None and self._phase is _Phase.RESTING:
                 self._report(State.RUNNING)
-                self._ask()
+                self._request_batch()
             return
         if self._phase is _Phase.RESTING:
             self._report(State.PAUSED)
@@ -170,7 +170,7 @@ class Task:
             return
         self._ending = True
         if self._run is None:
-            self._ended()
+            self._on_ended()
         elif self._phase is _Phase.ASKING:
             self._run.hold()
         elif self._phase in (_Phase.RESTING, _Phase.OPENING):
@@ -181,7 +181,7 @@ class Task:
     def _cancel(self) -> None:
         self._ending = True
         if self._run is None:
-            self._ended()
+            self._on_ended()
             return
         self._phase = _Phase.STOPPING
         self._run.cancel()
@@ -197,7 +197,7 @@ class Task:
             self._open(OffsetsLoaded(token=self._token, offsets={}))
             return
         self._token, timeout_s = self._offsets.load(self._token)
-        self._try_again_in(timeout_s)
+        self._schedule_retry(timeout_s)
 
     def _store_again(self) -> None:
         if self._phase is _Phase.LOADING:
@@ -205,7 +205,7 @@ class Task:
         elif self._phase is _Phase.STORING and (self._is_source or self._lease.is_awaited):
             self._store()
 
-    def _try_again_in(self, delay_s: float) -> None:
+    def _schedule_retry(self, delay_s: float) -> None:
         self._patience.lasts(delay_s, StoreAgain(self._number))
 
     def _open(self, loaded: OffsetsLoaded) -> None:
@@ -213,7 +213,7 @@ class Task:
         if self._ending:
             return
         if not self._spec.lease():  # the task may run elsewhere by now; if not, the lease returns
-            self._try_again_in(LEASE_RETRY_S)
+            self._schedule_retry(LEASE_RETRY_S)
             return
         number, address = self._number, self._address
         self._phase = _Phase.OPENING
@@ -233,31 +233,31 @@ class Task:
         count(self._meter, event, asking=phase is _Phase.ASKING, storing=phase is _Phase.STORING)
         match event:
             case Waiting() if self._phase is _Phase.OPENING and not self._engine_lost:
-                # An open run continues by itself, and a FAILED trace is more useful than a reason to wait.
+                # An open run resumes automatically, and a FAILED trace is more useful than a reason to wait.
                 self._report(State.UNASSIGNED, event.reason)
             case Waiting() if self._phase is _Phase.ASKING and event.engine_failed:
                 self._report(State.UNASSIGNED, event.reason)
             case Opened():
-                self._opened(event)
+                self._on_opened(event)
             case BatchDone():
-                self._done(event)
+                self._on_batch_done(event)
             case Committed() if self._phase is _Phase.STORING:
-                self._stored()
+                self._on_stored()
             case Waiting() | Committed() | Timed():
                 pass  # counted above
             case Held():
                 self._held = True
                 if self._phase is _Phase.ASKING:
-                    self._rest()
+                    self._settle()
             case Failed():
-                self._failed(event)
+                self._on_failed(event)
             case Stopped():
                 self._run = None
-                self._ended()
+                self._on_ended()
             case _:
                 assert_never(event)
 
-    def _opened(self, event: Opened) -> None:
+    def _on_opened(self, event: Opened) -> None:
         self._engine_lost, self._version = False, event.version
         last = self._reports.last
         if self._phase is _Phase.ASKING and last and last.state is State.UNASSIGNED:
@@ -266,17 +266,17 @@ class Task:
             return
         if self._target is TargetState.STARTED:
             self._report(State.RUNNING)
-            self._ask()
+            self._request_batch()
         elif self._run is not None:  # an engine may run tasks from their start
             self._phase = _Phase.ASKING
             self._run.hold()
 
-    def _ask(self) -> None:
+    def _request_batch(self) -> None:
         self._phase, self._held = _Phase.ASKING, False
         if self._run is not None:
             self._run.next()
 
-    def _done(self, event: BatchDone) -> None:
+    def _on_batch_done(self, event: BatchDone) -> None:
         if self._phase is not _Phase.ASKING:
             return
         known = self._known_topics()
@@ -287,39 +287,39 @@ class Task:
             self._meter.committing()
             self._store()
         else:
-            self._stored()
+            self._on_stored()
 
     def _store(self) -> None:
         if self._run is None:
             return
         if not self._lease.holds():
-            self._cancel() if self._ending else self._try_again_in(LEASE_RETRY_S)
+            self._cancel() if self._ending else self._schedule_retry(LEASE_RETRY_S)
             return
         if not self._is_source:
             self._run.commit(self._batch)
             return
         self._offsets.store(self._batch, self._token)
-        self._try_again_in(KEEPER_TIMEOUT_S)
+        self._schedule_retry(KEEPER_TIMEOUT_S)
 
-    def _stored(self) -> None:
+    def _on_stored(self) -> None:
         self._patience.ends()
         self._meter.committed()
         if self._held or self._ending or self._target is not TargetState.STARTED:
             self._phase = _Phase.ASKING
             if self._held:
-                self._rest()
+                self._settle()
             elif self._run is not None:
                 self._run.hold()
         else:
-            self._ask()
+            self._request_batch()
 
-    def _rest(self) -> None:
+    def _settle(self) -> None:
         """Close, continue or report PAUSED, now that the run is on hold and its offsets are stored."""
         self._phase = _Phase.RESTING
         if self._ending:
             self._close()
         elif self._target is TargetState.STARTED:
-            self._ask()
+            self._request_batch()
         else:
             self._report(State.PAUSED)
 
@@ -328,10 +328,10 @@ class Task:
         if self._run is not None:
             self._run.stop()
 
-    def _failed(self, event: Failed) -> None:
+    def _on_failed(self, event: Failed) -> None:
         self._failed_run, self._run = self._run, None
         if self._ending:
-            self._ended()
+            self._on_ended()
         elif not event.engine_lost:
             self._phase = _Phase.FAILED
             self._report(State.FAILED, event.trace)
@@ -341,7 +341,7 @@ class Task:
                 self._report(State.FAILED, event.trace, recovers=True)
             self._follow_target()
 
-    def _ended(self) -> None:
+    def _on_ended(self) -> None:
         if self._failed_run is not None:
             self._failed_run.cancel()
         self._patience.ends()
@@ -350,20 +350,20 @@ class Task:
         self._phase = _Phase.STOPPING
         self._report(State.UNASSIGNED, stopped=True)
 
-    def _offsets_failed(self, message: OffsetsFailed) -> None:
+    def _on_offsets_failed(self, message: OffsetsFailed) -> None:
         if message.token != self._token:
             return
         self._patience.ends()
         if self._phase is _Phase.LOADING and isinstance(message.error, StoreAway):
             self._report(State.UNASSIGNED, f"waiting for its offsets, which cannot be read: {message.error}")
-            self._try_again_in(STORE_RETRY_S)
+            self._schedule_retry(STORE_RETRY_S)
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
             self._meter.failed()
             self._report(State.FAILED, f"{type(message.error).__name__}: {message.error}")
         elif self._phase is _Phase.STORING:
             self._meter.commit_refused(str(message.error))
-            self._try_again_in(STORE_RETRY_S)
+            self._schedule_retry(STORE_RETRY_S)
 
     def _report(
         self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
@@ -377,6 +377,6 @@ def _resolved(spec: TaskSpec, resolve: Callable[[Config], Resolved]) -> TaskSpec
     with plugin_code(f"resolving the configs of task {spec.task}"):
         return replace(
             spec,
-            task_config=trimmed(resolve(spec.task_config).config),
-            connector_config=trimmed(resolve(spec.connector_config).config),
+            task_config=trim_config(resolve(spec.task_config).config),
+            connector_config=trim_config(resolve(spec.connector_config).config),
         )

@@ -104,7 +104,7 @@ class Worker:
         match message:
             case Begin():
                 for instance in list(self._slots):
-                    self._begin_again(instance)
+                    self._restart_waiting(instance)
                 for each in self._slots.values():
                     if each.address is not None:
                         each.address.tell(ReportAgain())
@@ -114,19 +114,19 @@ class Worker:
             case ReportWork():
                 self._report_all()
             case InstanceChanged():
-                self._changed(message)
+                self._on_changed(message)
             case TaskConfigsMade():
                 slot = self._slots.get(message.name)
                 if slot is not None and not message.failed:
                     slot.configs = message
-                self._metrics.made_task_configs(message.name, message.refusal if message.failed else None)
+                self._metrics.record_task_configs(message.name, message.refusal if message.failed else None)
                 self._herder.tell(message)
             case TopicsSeen():
                 self._herder.tell(message)
             case StopOverdue():
-                self._overdue(message)
+                self._on_overdue(message)
             case ChildGaveUp():
-                self._gave_up(message)
+                self._on_actor_given_up(message)
             case _:
                 assert_never(message)
 
@@ -136,7 +136,7 @@ class Worker:
             if slot is None:
                 slot = self._slots[instance] = Slot(story=Story(self._clock))
             if wanted is None and slot.wanted is not None and slot.life is None:  # was waiting to start
-                self._herder.tell(_stopped(instance, slot.wanted.incarnation))
+                self._herder.tell(_make_stopped(instance, slot.wanted.incarnation))
             slot.wanted = wanted
             slot.story.add(
                 "no longer wanted"
@@ -150,7 +150,7 @@ class Worker:
             self._move(instance)
         self._move_waiting()
 
-    def _begin_again(self, instance: Instance) -> None:
+    def _restart_waiting(self, instance: Instance) -> None:
         """Move an instance after a restart of this actor; a pending stop gets a new deadline."""
         slot = self._slots[instance]
         if slot.stopping is not None:
@@ -161,7 +161,9 @@ class Worker:
     def _report_all(self) -> None:
         lives = {i: slot.life or slot.wanted for i, slot in self._slots.items()}
         facts = {
-            i: self._slots[i].fact or _unreported(i, life) for i, life in lives.items() if life is not None
+            i: self._slots[i].fact or _make_unreported(i, life)
+            for i, life in lives.items()
+            if life is not None
         }
         self._herder.tell(WorkerReport(running=facts))
         for slot in self._slots.values():
@@ -213,7 +215,7 @@ class Worker:
         address = Address(f"{kind} {instance}")
         slot.address, slot.life = address, wanted
         slot.story.add(f"started, {_life(wanted.incarnation)}")
-        self._metrics.started(instance)
+        self._metrics.record_start(instance)
 
         def on_give_up(error: BaseException) -> None:
             trace = secrets.scrub(
@@ -230,14 +232,14 @@ class Worker:
 
     def _stop(self, instance: Instance, slot: Slot, life: Wanted) -> None:
         if slot.address is None:
-            self._on_stopped(instance, slot, _stopped(instance, life.incarnation))
+            self._on_stopped(instance, slot, _make_stopped(instance, life.incarnation))
             return
         overdue = StopOverdue(instance=instance, incarnation=life.incarnation, cancelled=False)
         slot.stopping = self._clock.after(self._graceful_s, self._address, overdue)
         slot.story.add(f"stop requested, {_life(life.incarnation)}")
         slot.address.tell(StopInstance())
 
-    def _changed(self, fact: InstanceChanged) -> None:
+    def _on_changed(self, fact: InstanceChanged) -> None:
         slot = self._slots.get(fact.instance)
         if slot is None or slot.life is None or slot.life.incarnation != fact.incarnation:
             return
@@ -248,7 +250,7 @@ class Worker:
             slot.address.tell(StopInstance())  # its actor may have been restarted since the first request
         slot.fact = fact
         slot.story.add_state(fact)
-        self._metrics.changed(fact.instance, fact.state, fact.version)
+        self._metrics.record_state(fact.instance, fact.state, fact.version)
         self._herder.tell(fact)
 
     def _on_stopped(self, instance: Instance, slot: Slot, fact: InstanceChanged) -> None:
@@ -265,7 +267,7 @@ class Worker:
         self._move(instance)
         self._move_waiting()
 
-    def _overdue(self, message: StopOverdue) -> None:
+    def _on_overdue(self, message: StopOverdue) -> None:
         slot = self._slots.get(message.instance)
         if slot is None or slot.stopping is None or slot.life is None:
             return
@@ -286,9 +288,9 @@ class Worker:
             message.instance,
             slot.story.as_text(),
         )
-        self._on_stopped(message.instance, slot, _stopped(message.instance, message.incarnation))
+        self._on_stopped(message.instance, slot, _make_stopped(message.instance, message.incarnation))
 
-    def _gave_up(self, message: ChildGaveUp) -> None:
+    def _on_actor_given_up(self, message: ChildGaveUp) -> None:
         slot = self._slots.get(message.instance)
         if slot is None or slot.life is None:
             return
@@ -302,19 +304,19 @@ class Worker:
             trace=message.trace,
         )
         log_failure(message.instance, message.trace)
-        self._metrics.changed(message.instance, State.FAILED, None)
+        self._metrics.record_state(message.instance, State.FAILED, None)
         self._herder.tell(slot.fact)
-        self._begin_again(message.instance)
+        self._restart_waiting(message.instance)
 
 
 def _life(incarnation: Incarnation) -> str:
     return f"config of offset {incarnation.version}, restart {incarnation.restarts}"
 
 
-def _unreported(instance: Instance, life: Wanted) -> InstanceChanged:
+def _make_unreported(instance: Instance, life: Wanted) -> InstanceChanged:
     """Make the fact for an instance that was started, or waits to start, and has reported nothing yet."""
     return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
 
 
-def _stopped(instance: Instance, incarnation: Incarnation) -> InstanceChanged:
+def _make_stopped(instance: Instance, incarnation: Incarnation) -> InstanceChanged:
     return InstanceChanged(instance=instance, incarnation=incarnation, state=State.UNASSIGNED, stopped=True)

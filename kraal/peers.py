@@ -277,20 +277,20 @@ def _answer(url: str, status: int, headers: Mapping[str, str], body: bytes) -> P
         return PeerAnswer(status, b"")
     if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise PeerFailed(f"Unexpected status code when handling forwarded request: {status}")
-    value = _parsed(url, status, body) if body else None
+    value = _parse(url, status, body) if body else None
     return PeerAnswer(status, body, headers.get("location"), value)
 
 
 def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> PeerRefused:
     """Read the body of an error: `{"error_code":int,"message":str or null}`. Raises PeerFailed."""
-    match _parsed(url, status, body):
+    match _parse(url, status, body):
         case {"error_code": int(code), "message": (str() | None) as text}:
             return PeerRefused(status, code, text, retry_after=headers.get("retry-after"))
         case _:
             raise _io_error(f"{url} answered {status} without an error that can be read")
 
 
-def _parsed(url: str, status: int, body: bytes) -> object:
+def _parse(url: str, status: int, body: bytes) -> object:
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError) as exc:

@@ -119,7 +119,7 @@ class AuthenticationMiddleware:
             response = on_unexpected(scope["method"], scope["path"], error)
             await response(scope, receive, send_tracked)
         finally:
-            self._services.admission.answered(scope)
+            self._services.admission.on_answered(scope)
 
 
 def _asks_for_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from kraal.core.errors import KraalError, Momentary, Unavailable
+from kraal.core.errors import KraalError, RetryableConflict, Unavailable
 from kraal.core.secrets import secrets
 from kraal.peers import PeerRefused
 from web.rendering import json_answer, to_json
@@ -52,7 +52,7 @@ async def on_kraal_error(request: Request, error: Exception) -> Response:
         raise error
     headers: dict[str, str] = {}
     match error:
-        case Momentary(retry_after_s=seconds) | Unavailable(retry_after_s=int(seconds)):
+        case RetryableConflict(retry_after_s=seconds) | Unavailable(retry_after_s=int(seconds)):
             headers["Retry-After"] = str(seconds)
         case TooLarge():
             headers["Connection"] = "close"
@@ -68,7 +68,7 @@ async def on_kraal_error(request: Request, error: Exception) -> Response:
 def _forwarded_error(error: PeerRefused) -> Response:
     """Render another worker's error unchanged; a Java worker's temporary errors can be retried as well."""
     is_temporary = error.status == HTTPStatus.CONFLICT and "momentarily" in (error.text or "")
-    retry_after = error.retry_after or (str(Momentary.retry_after_s) if is_temporary else None)
+    retry_after = error.retry_after or (str(RetryableConflict.retry_after_s) if is_temporary else None)
     return json_answer(
         {"error_code": error.error_code, "message": _clean(error.text)},
         status=error.status,

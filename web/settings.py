@@ -15,7 +15,7 @@ from kraal.config.worker.response_headers import HeaderRule
 from kraal.core.connect_version import CONNECT_VERSION
 from kraal.core.ids import Config
 from kraal.core.log_levels import Loggers
-from kraal.journal.journal import Journal, off
+from kraal.journal.journal import Journal, disabled
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
 from web.health import HealthCheck
@@ -110,7 +110,7 @@ class Services:
     progress: ProgressReports | None = None
     """Metrics of this worker's tasks; None: not available."""
     shared: SharedAnswers = field(default_factory=SharedAnswers)
-    journal: Journal = field(default_factory=off)
+    journal: Journal = field(default_factory=disabled)
     """Events on this worker."""
     rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)

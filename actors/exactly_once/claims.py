@@ -152,11 +152,11 @@ class Claims:
             self._under_way.pop(message.token, None)
             self._system.stop(address)
 
-        def died(error: BaseException) -> None:
+        def on_death(error: BaseException) -> None:
             self._under_way.pop(message.token, None)
             message.reply_to.tell(OffsetsFailed(token=message.token, error=KraalError(repr(error))))
 
-        self._system.spawn(address, lambda: _Claim(address, message, self._context, finish), died)
+        self._system.spawn(address, lambda: _Claim(address, message, self._context, finish), on_death)
 
 
 class _Claim:

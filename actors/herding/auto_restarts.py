@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from actors.messages.herder import LookForRestarts
 from kraal.cluster.decisions.auto_restart import (
     Situation,
-    failed,
+    give_up_reason,
     is_due,
     next_watched,
-    restarted,
-    why_given_up,
-    works,
+    record_failure,
+    record_restart,
+    record_success,
 )
 from kraal.config.connector.auto_restart import policy_of
 from kraal.core.ids import State, TargetState, TaskId, connector_of
@@ -56,10 +56,10 @@ class AutoRestarts:
                 self._decide_next(instance)
             return
         if fact.state is State.FAILED and not fact.recovers:
-            self._watched[instance] = failed(watched, fact.incarnation, fact.trace or "", now)
+            self._watched[instance] = record_failure(watched, fact.incarnation, fact.trace or "", now)
             self._decide_next(instance)
         elif watched is not None and fact.state is not State.FAILED and watched.life == fact.incarnation:
-            self._watched[instance] = works(watched)
+            self._watched[instance] = record_success(watched)
             self._decide_next(instance)
 
     def check_all(self) -> None:
@@ -79,13 +79,13 @@ class AutoRestarts:
                 "Restarting failed %s, restart %d of at most %d within %g s: %s",
                 instance, number, policy.max_restarts, policy.window_s, printable(root_cause(trace)),
             )  # fmt: skip
-            self._state.history.restarts_automatically(
+            self._state.history.record_automatic_restart(
                 instance, number, policy.max_restarts, policy.window_s, trace
             )
             self._restart([instance])
             after = self._situation(instance)
             if after is not None and after.life is not None:
-                self._watched[instance] = restarted(watched, after.life, now)
+                self._watched[instance] = record_restart(watched, after.life, now)
             self._decide_next(instance)
 
     def _decide_next(self, instance: Instance) -> None:
@@ -101,9 +101,9 @@ class AutoRestarts:
         if after == published:
             return
         if after.given_up is not None and (published is None or published.given_up is not after.given_up):
-            why = why_given_up(now.policy, after.given_up)
+            why = give_up_reason(now.policy, after.given_up)
             log.error("%s stays FAILED. %s (%s)", instance, why, printable(root_cause(after.trace)))
-            self._state.history.gave_up(instance, why, after.trace or "")
+            self._state.history.record_given_up(instance, why, after.trace or "")
         elif after.due_s is not None and (published is None or published.due_s != after.due_s):
             log.info("Scheduling an automatic restart of %s in %g s", instance, after.due_s - now.now_s)
         self._publish()
@@ -129,7 +129,7 @@ class AutoRestarts:
         entry = state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= entry.task_count):
             return None
-        wanted = state.work.wanted(name).get(instance)
+        wanted = state.work.wanted_instances(name).get(instance)
         return Situation(
             policy=policy_of(entry.config, state.settings.auto_restart),
             life=None if wanted is None else wanted.incarnation,

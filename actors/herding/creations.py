@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from actors.herding.settled_requests import SettledRequests
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import commands
-from kraal.core.errors import KraalError, Momentary
+from kraal.core.errors import KraalError, RetryableConflict
 
 if TYPE_CHECKING:
     from actors.herding.offset_requests import OffsetRequests
@@ -42,7 +42,7 @@ class _Creation:
     """With the connector's name."""
     kind: str
     reply: Reply[Any]
-    created: Callable[[str], None]
+    on_created: Callable[[str], None]
     """Answers when the config is written, with a text about the offsets."""
     fenced: bool = False
     """Former tasks can no longer write."""
@@ -59,19 +59,19 @@ class Creations:
         self._offsets = offsets
         self.waiting = SettledRequests(state, self._advance, self._fail)
         self._names: set[ConnectorName] = set()
-        """Connectors that are being created, also when nobody waits for the answer any longer."""
+        """Connectors that are being created, even if no request waits for the answer any longer."""
 
     def check(self, name: ConnectorName) -> None:
-        """Raise Momentary while the connector is being created: another write would get between its parts."""
+        """Raise RetryableConflict while the connector is being created: another write would get between its parts."""
         if name in self._names:
-            raise Momentary(UNDER_WAY.format(name))
+            raise RetryableConflict(UNDER_WAY.format(name))
 
     def begin(
         self, message: CreateConnector, config: Config, reply: Reply[Any], created: Callable[[str], None]
     ) -> None:
-        """Create a connector with a valid config. Raises NotLeader, Momentary, AlreadyExists, BadRequest."""
+        """Create a connector with a valid config. Raises NotLeader, RetryableConflict, AlreadyExists, BadRequest."""
         name = message.name
-        self._group.lead()
+        self._group.check_leader()
         self.check(name)
         commands.create(self._state.snapshot.config, name, config, message.initial_state)
         self._names.add(name)
@@ -87,7 +87,7 @@ class Creations:
         if creation.unwritten is not None:
             self._restore_unless_written(creation, *creation.unwritten)
             return
-        self._group.lead()
+        self._group.check_leader()
         commands.check_absent(self._state.snapshot.config, name)
         if self._group.unsettled:
             self.waiting.wait(creation)
@@ -98,14 +98,14 @@ class Creations:
         pairs = creation.message.initial_offsets or ()
         replaced = self._offsets.replace(name, creation.kind, creation.config, pairs)
 
-        def written() -> None:
+        def on_written() -> None:
             error = replaced.future.exception()
             if error is None:
                 self._write(creation, replaced.future.result())
             else:
                 self._fail(creation, _as_exception(error))
 
-        replaced.future.add_done_callback(lambda _: written())
+        replaced.future.add_done_callback(lambda _: on_written())
 
     def _fence(self, creation: _Creation) -> None:
         def advance() -> None:
@@ -120,25 +120,25 @@ class Creations:
         """Write the config; restore the previous offsets if that fails."""
         message, reply = creation.message, Reply[None]()
         try:
-            self._group.lead()
+            self._group.check_leader()
             state = self._state.snapshot.config
             entries = commands.create(state, message.name, creation.config, message.initial_state)
         except KraalError as error:
             self._restore(creation, modified, error)
             return
 
-        def failed() -> None:
+        def on_failed() -> None:
             error = reply.future.exception()
             if error is not None:  # brokers may have written the record and not answered
                 creation.unwritten = modified, _as_exception(error)
                 self.waiting.add(creation)
 
-        def created() -> None:
+        def on_created() -> None:
             self._names.discard(message.name)
-            creation.created(modified.text)
+            creation.on_created(modified.text)
 
-        reply.future.add_done_callback(lambda _: failed())
-        self._state.writes.write_config(entries, reply, created)
+        reply.future.add_done_callback(lambda _: on_failed())
+        self._state.writes.write_config(entries, reply, on_created)
 
     def _restore_unless_written(
         self, creation: _Creation, modified: OffsetsModified, error: Exception

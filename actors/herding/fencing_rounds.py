@@ -54,7 +54,7 @@ class FencingRounds:
     def fence(self, name: ConnectorName, reply: Reply[Any]) -> None:
         """Complete `reply` once the connector's older tasks are fenced. Raises NotLeader, NotFound, BadRequest."""
         state = self._state
-        self._rebalances.lead()
+        self._rebalances.check_leader()
         check_fence(state.snapshot.config, name, state.snapshot.types.get(name, "unknown"))
         under_way = self._rounds.get(name)
         if under_way is not None:
@@ -66,7 +66,7 @@ class FencingRounds:
             reply.set(None)
             return
         log.info("Fencing %d producers of earlier tasks of %s", len(plan.transactional_ids), name)
-        begun = self._rounds[name] = _Round(plan, state.writes.token(), [reply])
+        begun = self._rounds[name] = _Round(plan, state.writes.next_token(), [reply])
         if plan.transactional_ids:
             self._ask_fencer(begun.token, plan.transactional_ids)
         else:
@@ -77,12 +77,12 @@ class FencingRounds:
 
         The caller checks afterwards that no connector of this name exists. Raises NotLeader.
         """
-        self._rebalances.lead()
+        self._rebalances.check_leader()
         producers = previous_producers(self._state.snapshot.config, name, self._state.settings.group_id)
         if not producers:
             reply.set(None)
             return
-        token = self._state.writes.token()
+        token = self._state.writes.next_token()
         self._previous_task_replies[token] = reply
         self._ask_fencer(token, producers)
 
@@ -92,7 +92,7 @@ class FencingRounds:
             FenceProducers(token=token, transactional_ids=transactional_ids, reply_to=actors.herder)
         )
 
-    def fenced(self, message: ProducersFenced) -> None:
+    def on_fenced(self, message: ProducersFenced) -> None:
         """Handle the fencer's result: the producers are fenced, or fencing failed."""
         reply = self._previous_task_replies.pop(message.token, None)
         if reply is not None:
@@ -129,9 +129,9 @@ class FencingRounds:
             return
         reply: Reply[None] = Reply()
         state.writes.write_config([record], reply, lambda: reply.set(None))
-        reply.future.add_done_callback(lambda f: self._written(under_way, f.exception()))
+        reply.future.add_done_callback(lambda f: self._on_written(under_way, f.exception()))
 
-    def _written(self, under_way: _Round, error: BaseException | None) -> None:
+    def _on_written(self, under_way: _Round, error: BaseException | None) -> None:
         if error is None:
             self._end(under_way, None)
         elif isinstance(error, StoreError):  # it may have been written; the task asks again

@@ -21,7 +21,7 @@ from kraal.cluster.state.config_replay import (
 )
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.ids import TargetState, TaskId
-from kraal.core.printable import first_of
+from kraal.core.printable import join_first
 from kraal.core.traces import root_cause
 from kraal.journal.authors import ConfigWritten, Deleted, LevelSet, OffsetsChanged, Restarted, TargetSet
 from kraal.journal.causes import Cause, Kind
@@ -70,7 +70,7 @@ class History:
 
     # -- what was read ---------------------------------------------------------------------------------------
 
-    def configs_read(self, reduced: Reduced, statuses: StatusState) -> None:
+    def record_configs(self, reduced: Reduced, statuses: StatusState) -> None:
         """Record events of the config log; those that the first herder finds are state, and no events.
 
         `statuses`: those of instances that the events may be about.
@@ -81,13 +81,13 @@ class History:
         next_offset = journal.config_offset
         for event in reduced.events:
             if next_offset is None:
-                self._found(event)
+                self._record_found(event)
             elif event.offset >= next_offset:
-                self._changed(event, statuses)
+                self._record_change(event, statuses)
         if next_offset is not None:
             journal.config_offset = max(next_offset, reduced.state.offset)
 
-    def statuses_read(self, reduced: StatusesReduced, *, live: bool) -> None:
+    def record_statuses(self, reduced: StatusesReduced, *, live: bool) -> None:
         """Record the statuses of records; during a replay, only those that no earlier herder has read."""
         journal = self._journal
         if not journal.enabled:
@@ -99,12 +99,12 @@ class History:
             elif journal.status_replayed:
                 journal.states.replay(instance, status, at_ms)
 
-    def skipped(self, topic: str, records: Sequence[Skipped]) -> None:
+    def record_skipped(self, topic: str, records: Sequence[Skipped]) -> None:
         """Record invalid records."""
         for record in records:
             self._journal.event(EventKind.WORKER, f"Skipped an invalid record of the {topic} log: {record}")
 
-    def went_live(self, snapshot: Snapshot) -> None:
+    def record_live(self, snapshot: Snapshot) -> None:
         """Record the contents of the logs, once both are read to their ends."""
         journal = self._journal
         if not journal.enabled:
@@ -117,19 +117,19 @@ class History:
             journal.event(EventKind.WORKER, "The herder was restarted, and has read its logs again")
         journal.config_offset = snapshot.config.offset
 
-    def _found(self, event: Event) -> None:
+    def _record_found(self, event: Event) -> None:
         match event:
             case ConnectorChanged():
                 self._journal.configs.found(event.name, Written(event.written_ms))
             case ConnectorRemoved():
-                self._journal.configs.lost(event.name)
+                self._journal.configs.drop_lost(event.name)
             case _:
                 pass
 
-    def _changed(self, event: Event, statuses: StatusState) -> None:
+    def _record_change(self, event: Event, statuses: StatusState) -> None:
         match event:
             case ConnectorChanged():
-                self._config_changed(event)
+                self._record_config_change(event)
             case ConnectorRemoved():
                 by = self._by(Deleted(event.name))
                 written = Written(event.written_ms, by)
@@ -155,11 +155,11 @@ class History:
                 text = f"The level of {event.namespace} was set to {event.level}"
                 self._journal.event(EventKind.LOGGER, text, by=self._by(LevelSet(event.namespace)))
             case RestartRequested() | SessionKeyChanged():
-                pass  # see `restart_requested`
+                pass  # see `record_restart_request`
             case _:
                 assert_never(event)
 
-    def _config_changed(self, event: ConnectorChanged) -> None:
+    def _record_config_change(self, event: ConnectorChanged) -> None:
         name = event.name
         by = self._by(ConfigWritten(name, event.config))
         written = Written(event.written_ms, by)
@@ -172,14 +172,14 @@ class History:
         """Note a plain restart on another worker, which leaves no record, if this worker forwarded its request."""
         if status is None or status.worker_id == self._worker_id:
             return
-        if self._journal.states.noted(instance, self._journal.now_ms()) is None:
+        if self._journal.states.pop_noted(instance, self._journal.now_ms()) is None:
             by = self._journal.authors.take(Restarted(instance))
             if by is not None:
                 self._note([instance], Kind.RESTART, by)
 
     # -- restarts --------------------------------------------------------------------------------------------
 
-    def restart_requested(
+    def record_restart_request(
         self, request: RestartRequest, instances: Collection[Instance], *, written_ms: int
     ) -> None:
         """Record a KIP-745 request that was read, and the instances that it restarts."""
@@ -191,13 +191,13 @@ class History:
             EventKind.RESTART, f"restart of {_count(len(instances), which)} requested", request.name, by
         )
 
-    def restarted(self, instance: Instance) -> None:
+    def record_restart(self, instance: Instance) -> None:
         """Record the plain restart of an instance of this worker."""
         by = self._journal.authors.take(Restarted(instance)) or ""
         self._note([instance], Kind.RESTART, by)
         self._journal.event(EventKind.RESTART, "restart requested", instance, by)
 
-    def restarts_automatically(
+    def record_automatic_restart(
         self, instance: Instance, number: int, most: int, window_s: float, trace: str
     ) -> None:
         """Record an automatic restart, the `number`-th within the window."""
@@ -205,18 +205,18 @@ class History:
         self._note([instance], Kind.AUTO_RESTART, ME, text)
         self._journal.event(EventKind.AUTO_RESTART, f"{text}: {root_cause(trace)}", instance, ME)
 
-    def gave_up(self, instance: Instance, why: str, trace: str) -> None:
+    def record_given_up(self, instance: Instance, why: str, trace: str) -> None:
         """Record that a failed instance is not restarted any more."""
         self._journal.event(EventKind.GIVEN_UP, f"{why} ({root_cause(trace)})", instance, ME)
 
     # -- the group and the worker ------------------------------------------------------------------------------
 
-    def assigned(self, message: AssignmentReceived) -> None:
+    def record_rebalance(self, message: AssignmentReceived) -> None:
         """Record a rebalance."""
         if self._standalone:
             return
         reason = "" if message.plan is None else message.plan.why
-        self._journal.rebalanced(message.generation, reason)
+        self._journal.note_rebalance(message.generation, reason)
         assignment = message.assignment
         here = f"{_count(len(assignment.connectors), 'connector')} and {_count(len(assignment.tasks), 'task')} here"
         text = f"generation {message.generation}: {here}"
@@ -225,36 +225,36 @@ class History:
             EventKind.REBALANCE, f"{text}; leader: {leader}{f'; reason: {reason}' if reason else ''}"
         )
 
-    def revoked(self, before: Assignment, after: Assignment) -> None:
+    def record_revocation(self, before: Assignment, after: Assignment) -> None:
         """Note the instances that a rebalance revokes, except those stopped by a request."""
         now_ms = self._journal.now_ms()
         revoked: list[Instance] = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
-        unexplained = [each for each in revoked if self._journal.states.noted(each, now_ms) is None]
+        unexplained = [each for each in revoked if self._journal.states.pop_noted(each, now_ms) is None]
         self._note(unexplained, Kind.REVOKED, "")
 
-    def group_lost(self, reason: str) -> None:
+    def record_group_loss(self, reason: str) -> None:
         """Record that no leader is known."""
         self._journal.event(EventKind.REBALANCE, f"lost membership of the group: {reason}")
 
-    def closing(self, instances: Iterable[Instance]) -> None:
+    def record_closing(self, instances: Iterable[Instance]) -> None:
         """Record that this worker shuts down."""
         self._note(instances, Kind.CLOSING, "")
         self._journal.event(EventKind.WORKER, "The worker shuts down")
 
-    def orphaned(self, instance: Instance) -> None:
+    def record_orphan(self, instance: Instance) -> None:
         """Note that an earlier process of this worker ended without stopping an instance."""
         self._note([instance], Kind.ORPHANED, "")
 
-    def offsets_asked(self, message: AlterOffsets | ResetOffsets, answer: Future[Any]) -> None:
+    def record_offset_request(self, message: AlterOffsets | ResetOffsets, answer: Future[Any]) -> None:
         """Record a change of offsets once it is made."""
 
-        def answered(_: Future[Any]) -> None:
+        def record_answer(_: Future[Any]) -> None:
             if answer.exception() is None:
                 text = "offsets reset" if isinstance(message, ResetOffsets) else "offsets altered"
                 by = self._journal.authors.take(OffsetsChanged(message.name)) or ""
                 self._journal.event(EventKind.OFFSETS, text, message.name, by)
 
-        answer.add_done_callback(answered)
+        answer.add_done_callback(record_answer)
 
     def _by(self, effect: Effect) -> str:
         """Return who asked for what a record says."""
@@ -299,4 +299,4 @@ def _config_text(before: Config | None, after: Config) -> str:
     keys = changed_keys(before, after)
     if not keys:
         return "config written again without a change"
-    return f"config changed: {first_of(keys, _SHOWN_KEYS)}"
+    return f"config changed: {join_first(keys, _SHOWN_KEYS)}"

@@ -6,7 +6,7 @@ meanwhile: no rebalance is due, this worker leads, the config is read to its end
 without tasks, the rebalance that revoked its tasks is complete, and zombies that could still write are fenced.
 
 In Java, such requests wait in the queue of the thread that rebalances; here, a modification waits while assignments
-are about to change. In standalone mode the worker stops its own tasks, so Momentary is never raised there.
+are about to change. In standalone mode the worker stops its own tasks, so RetryableConflict is never raised there.
 Source: AbstractHerder.connectorOffsets, DistributedHerder.modifyConnectorOffsets (Kafka 4.3.0).
 """
 
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 class _Modification:
     message: AlterOffsets | ResetOffsets
     reply: Reply[Any]
-    fenced: bool = False
+    on_fenced: bool = False
 
 
 class OffsetRequests:
@@ -68,7 +68,7 @@ class OffsetRequests:
         lagging = isinstance(message, ShowLags)
         self._state.actors.offset_service.tell(
             FetchOffsets(
-                token=self._hand_over(reply, _lagged if lagging else _pairs),
+                token=self._send_modification(reply, _add_lags if lagging else _pairs),
                 lagging=lagging,
                 name=message.name,
                 kind=snapshot.types.get(message.name, "unknown"),
@@ -78,14 +78,14 @@ class OffsetRequests:
         )
 
     def modify(self, message: AlterOffsets | ResetOffsets, reply: Reply[Any]) -> None:
-        """Handle PATCH and DELETE. Raises Momentary, NotLeader; the reply reports other errors."""
+        """Handle PATCH and DELETE. Raises RetryableConflict, NotLeader; the reply reports other errors."""
         if not self._state.settings.standalone:
-            self._group.fresh()
-        self._group.lead()
-        self._state.history.offsets_asked(message, reply.future)
+            self._group.check_rebalanced()
+        self._group.check_leader()
+        self._state.history.record_offset_request(message, reply.future)
         self.waiting.add(_Modification(message, reply))
 
-    def answered(self, message: OffsetsFetched | OffsetsModified) -> None:
+    def on_answer(self, message: OffsetsFetched | OffsetsModified) -> None:
         """Pass on an answer of the offset service."""
         request = self._in_service.pop(message.token, None)
         if request is None:
@@ -96,7 +96,7 @@ class OffsetRequests:
         else:
             reply.set(render(message))
 
-    def lose_offset_service(self) -> None:
+    def on_service_lost(self) -> None:
         """Fail all requests that the offset service had when it died; their results are unknown."""
         lost, self._in_service = self._in_service, {}
         for reply, _ in lost.values():
@@ -104,13 +104,13 @@ class OffsetRequests:
 
     def _advance(self, modification: _Modification) -> None:
         state, name = self._state, modification.message.name
-        self._group.lead()
+        self._group.check_leader()
         entry = words.modifiable(state.snapshot.config, name)
         if self._group.unsettled:
             self.waiting.wait(modification)
             return
         kind = state.snapshot.types.get(name, "unknown")
-        if kind == "source" and state.settings.transactional and not modification.fenced:
+        if kind == "source" and state.settings.transactional and not modification.on_fenced:
             self._fence(modification)
             return
         # Parse the offsets first: malformed ones raise.
@@ -119,7 +119,7 @@ class OffsetRequests:
         sink = words.sink_changes(pairs) if kind == "sink" else {}
         state.actors.offset_service.tell(
             ModifyOffsets(
-                token=self._hand_over(modification.reply, _text),
+                token=self._send_modification(modification.reply, _text),
                 name=name,
                 kind=kind,
                 config=entry.config,
@@ -135,7 +135,7 @@ class OffsetRequests:
         reply: Reply[None] = Reply()
 
         def advance() -> None:
-            modification.fenced = True
+            modification.on_fenced = True
             self.waiting.advance(modification)
 
         self._fencings.fence(modification.message.name, reply)
@@ -173,7 +173,7 @@ class OffsetRequests:
     ) -> None:
         self._state.actors.offset_service.tell(
             ModifyOffsets(
-                token=self._hand_over(reply, lambda message: message),
+                token=self._send_modification(reply, lambda message: message),
                 name=name,
                 kind=kind,
                 config=config,
@@ -183,14 +183,14 @@ class OffsetRequests:
             )
         )
 
-    def _hand_over(self, reply: Reply[Any], render: Callable[[Any], object]) -> int:
-        token = self._state.writes.token()
+    def _send_modification(self, reply: Reply[Any], render: Callable[[Any], object]) -> int:
+        token = self._state.writes.next_token()
         self._in_service[token] = (reply, render)
         return token
 
 
 def _when_fenced(reply: Reply[None], then: Callable[[], None], fail: Callable[[Exception], None]) -> None:
-    def fenced() -> None:
+    def on_fenced() -> None:
         error = reply.future.exception()
         if error is None:
             then()
@@ -198,7 +198,7 @@ def _when_fenced(reply: Reply[None], then: Callable[[], None], fail: Callable[[E
             log.error("%s: %s", words.NOT_FENCED, error)
             fail(KraalError(words.NOT_FENCED))
 
-    reply.future.add_done_callback(lambda _: fenced())
+    reply.future.add_done_callback(lambda _: on_fenced())
 
 
 def _fail(modification: _Modification, error: Exception) -> None:
@@ -209,7 +209,7 @@ def _pairs(message: OffsetsFetched) -> object:
     return message.pairs
 
 
-def _lagged(message: OffsetsFetched) -> LaggedOffsets:
+def _add_lags(message: OffsetsFetched) -> LaggedOffsets:
     return LaggedOffsets(message.pairs, message.lags)
 
 

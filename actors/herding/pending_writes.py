@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.messages.herder import AppendFailed
 from actors.messages.stores import Append
-from kraal.core.errors import Momentary, StoreError
+from kraal.core.errors import RetryableConflict, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ class _Wait:
     keys: frozenset[str] = frozenset()
     """Keys of the records."""
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         try:
             self.then()
         except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
@@ -64,54 +64,54 @@ class PendingWrites:
         self._unplaced[token] = _Wait(reply, then, frozenset(keys))
         return token
 
-    def has(self, key: str) -> bool:
+    def is_pending(self, key: str) -> bool:
         """Return whether a record with this key is being written, or is written and not read yet."""
         placed = (wait for _, _, wait in self._placed)
         return any(key in wait.keys for wait in (*self._unplaced.values(), *placed))
 
-    def behind(self, key: str, reply: Reply[Any], then: Then) -> None:
-        """Call `then` once `has` is False for the key; `reply` fails with what it raises."""
+    def run_after(self, key: str, reply: Reply[Any], then: Then) -> None:
+        """Call `then` once `is_pending` is False for the key; `reply` fails with what it raises."""
         self._behind.append((key, _Wait(reply, then)))
-        self._go_on()
+        self._continue_waiting()
 
-    def token(self) -> int:
+    def next_token(self) -> int:
         """Return a token for a write without a waiting request."""
         return next(self._tokens)
 
-    def appended(self, token: int, offset: int) -> None:
+    def on_appended(self, token: int, offset: int) -> None:
         """Record the offset of a write; the record may have been read already."""
         wait = self._unplaced.pop(token, None)
         if wait is not None:
             heapq.heappush(self._placed, (offset, next(self._tie), wait))
-            self.read(self._next_offset)
+            self.on_read(self._next_offset)
 
-    def failed(self, token: int, error: Exception) -> None:
+    def on_failed(self, token: int, error: Exception) -> None:
         """Fail the request, because its write failed."""
         wait = self._unplaced.pop(token, None)
         if wait is not None:
             wait.reply.fail(error)
-            self._go_on()
+            self._continue_waiting()
 
     def lose(self, error: Exception) -> None:
         """Fail all pending writes: the writer died, and it is unknown whether they were written."""
         for token in list(self._unplaced):
-            self.failed(token, error)
+            self.on_failed(token, error)
 
-    def read(self, next_offset: int) -> None:
+    def on_read(self, next_offset: int) -> None:
         """Continue the requests whose records precede `next_offset`."""
         self._next_offset = max(self._next_offset, next_offset)
         while self._placed and self._placed[0][0] < self._next_offset:
             _, _, wait = heapq.heappop(self._placed)
-            wait.go_on()
-        self._go_on()
+            wait.run()
+        self._continue_waiting()
 
-    def _go_on(self) -> None:
+    def _continue_waiting(self) -> None:
         waiting, self._behind = self._behind, []
         for key, wait in waiting:
-            if self.has(key):
+            if self.is_pending(key):
                 self._behind.append((key, wait))
             else:
-                wait.go_on()
+                wait.run()
 
 
 class LogWrites:
@@ -132,9 +132,9 @@ class LogWrites:
         """Whether a status write is not answered yet."""
         return bool(self._statuses_owed)
 
-    def token(self) -> int:
+    def next_token(self) -> int:
         """Return a token for a message without a record."""
-        return self._config.token()
+        return self._config.next_token()
 
     def write_config(
         self, entries: Sequence[Entry], reply: Reply[Any], then: Then, *, leased: bool = True
@@ -156,39 +156,39 @@ class LogWrites:
         """
         if not entries:
             return
-        token = self._status.token() if reply is None else self._status.expect(reply, _nothing)
+        token = self._status.next_token() if reply is None else self._status.expect(reply, _nothing)
         self._statuses_owed.add(token)
         append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
         self._actors.status_writer.tell(append)
 
     def is_writing_config(self, key: str) -> bool:
         """Return whether a config record with this key is being written, or is written and not read yet."""
-        return self._config.has(key)
+        return self._config.is_pending(key)
 
     def after_config(self, key: str, reply: Reply[Any], then: Then) -> None:
         """Call `then` once `is_writing_config` is False for the key; `reply` fails with what it raises."""
-        self._config.behind(key, reply, then)
+        self._config.run_after(key, reply, then)
 
-    def answered(self, message: Appended | AppendFailed) -> bool:
+    def on_answer(self, message: Appended | AppendFailed) -> bool:
         """Handle a writer's answer; return whether it is about statuses."""
         for pending in (self._config, self._status):
             if isinstance(message, AppendFailed):
-                momentary = isinstance(message.error, Momentary)
+                momentary = isinstance(message.error, RetryableConflict)
                 error = message.error if momentary else StoreError(str(message.error))
-                pending.failed(message.token, error)
+                pending.on_failed(message.token, error)
             else:
-                pending.appended(message.token, message.offset)
+                pending.on_appended(message.token, message.offset)
         is_about_statuses = message.token in self._statuses_owed
         self._statuses_owed.discard(message.token)
         return is_about_statuses
 
-    def config_read(self, next_offset: int) -> None:
+    def on_config_read(self, next_offset: int) -> None:
         """Continue the requests whose config records precede `next_offset`."""
-        self._config.read(next_offset)
+        self._config.on_read(next_offset)
 
-    def statuses_read(self, next_offset: int) -> None:
+    def on_statuses_read(self, next_offset: int) -> None:
         """Continue the requests whose status records precede `next_offset`."""
-        self._status.read(next_offset)
+        self._status.on_read(next_offset)
 
     def lose_config_writer(self, error: Exception) -> None:
         """Fail pending requests, because the writer of the config log died."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.cluster.views.rebalances import rebalance_of, with_latest
-from kraal.core.errors import Momentary, NotLeader, NotOwner
-from kraal.core.printable import first_of
+from kraal.core.errors import NotLeader, NotOwner, RetryableConflict
+from kraal.core.printable import join_first
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -82,7 +82,7 @@ class Rebalances:
         """Request this worker's assignment: the herder is live."""
         self._membership.begin()
 
-    def changed(self, names: Collection[ConnectorName]) -> None:
+    def on_configs_changed(self, names: Collection[ConnectorName]) -> None:
         """Stop the tasks of connectors that were added, removed or reconfigured, then request a rebalance."""
         for name in names:
             entry = self._state.snapshot.config.connectors.get(name)
@@ -92,25 +92,25 @@ class Rebalances:
         self._to_ask = True
         log.debug(
             "Requesting a rebalance once removed tasks have stopped; changed connectors: %s",
-            first_of(sorted(names), _MAX_INSTANCES),
+            join_first(sorted(names), _MAX_INSTANCES),
         )
-        self.go_on()
+        self.confirm_stopped()
 
-    def revoked(self, message: WorkRevoked) -> None:
+    def on_revoked(self, message: WorkRevoked) -> None:
         """Stop revoked work; the group is notified when it has stopped."""
         self._asked = True
         self._revocations.append(message.number)
         before = self._state.work.assignment
         log.info("Stopping revoked connectors and tasks: %s", _difference(before, message.keep))
-        self._state.history.revoked(self._state.work.assignment, message.keep)
+        self._state.history.record_revocation(self._state.work.assignment, message.keep)
         self._state.work.apply(self._state.work.assign(message.keep))
-        self.go_on()
+        self.confirm_stopped()
 
-    def assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
+    def on_assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
         """Start assigned work; with `everything` (the first assignment), compare all instances."""
         state = self._state
         self._lost_for = ""
-        state.history.assigned(message)
+        state.history.record_rebalance(message)
         self._log_assignment(message)
         names = state.work.assign(message.assignment) | state.work.resume(message.config_offset)
         self._plan = message.plan
@@ -153,65 +153,65 @@ class Rebalances:
         )
         return with_latest(snapshot.rebalances, latest)
 
-    def lost(self, reason: str) -> None:
+    def on_group_lost(self, reason: str) -> None:
         """Handle the loss of the group, or another failed join: no leader is known. A repeated reason is not logged."""
         if reason != self._lost_for:
             log.warning("Lost membership of the group: %s", reason)
-            self._state.history.group_lost(reason)
+            self._state.history.record_group_loss(reason)
         self._lost_for = reason
         self._asked = True
         self._plan = None
         self._state.update(leader_url=None, is_leader=False, plan=None)
 
-    def config_read(self) -> None:
+    def on_config_read(self) -> None:
         """Tell membership, which may wait for it, that more of the config has been read."""
-        self._membership.config_read(self._state.snapshot.config.offset)
+        self._membership.on_config_read(self._state.snapshot.config.offset)
 
-    def alive(self, number: int) -> None:
+    def on_tick(self, number: int) -> None:
         """Tell the group that the herder still works."""
-        self._membership.alive(number)
+        self._membership.on_alive(number)
 
-    def go_on(self) -> None:
+    def confirm_stopped(self) -> None:
         """Confirm revocations and request a rebalance once everything has stopped and all statuses are written."""
         state = self._state
         if not (self._to_ask or self._revocations) or state.work.is_stopping or state.writes.owes_statuses:
             return
         revocations, self._revocations = self._revocations, []
         for number in revocations:
-            self._membership.stopped(number)
+            self._membership.on_stopped(number)
         if self._to_ask:
             self._to_ask, self._asked = False, True
-            self._membership.work_changed()
+            self._membership.on_work_changed()
 
     # -- permissions ---------------------------------------------------------------------------------------
 
-    def lead(self) -> None:
+    def check_leader(self) -> None:
         """Raise NotLeader unless this worker leads the group."""
         if not self._state.snapshot.is_leader:
             raise NotLeader(self._state.snapshot.leader_url)
 
-    def fresh(self) -> None:
-        """Raise Momentary while a config change waits for its rebalance."""
+    def check_rebalanced(self) -> None:
+        """Raise RetryableConflict while a config change waits for its rebalance."""
         if self._to_ask:
-            raise Momentary(STALE)
+            raise RetryableConflict(STALE)
 
-    def owner(self, instance: Instance) -> None:
+    def check_owner(self, instance: Instance) -> None:
         """Raise NotOwner, or NotLeader if the leader knows the owner, unless `instance` is assigned to this worker."""
         if self._state.work.assignment.owns(instance):
             return
-        self.lead()
+        self.check_leader()
         raise NotOwner(None if self._plan is None or self._asked else self._plan.owner_url(instance))
 
-    def give_up_all(self) -> None:
+    def release_all(self) -> None:
         """Release all work, because the worker shuts down."""
-        self._state.history.closing(self._state.work.announced)
+        self._state.history.record_closing(self._state.work.announced)
         self._state.work.release()
 
 
 def _difference(before: Assignment, after: Assignment) -> str:
     """Format the instances that are in `before` only."""
     instances = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
-    return first_of(sorted(map(str, instances)), _MAX_INSTANCES) or "none"
+    return join_first(sorted(map(str, instances)), _MAX_INSTANCES) or "none"
 
 
 def _is_repeated(message: AssignmentReceived, snapshot: Snapshot) -> bool:

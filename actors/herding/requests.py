@@ -34,7 +34,7 @@ from actors.messages.supervisor import Validate
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import commands
 from kraal.cluster.decisions.restart import RestartRequest, plan_response, restart_entry
-from kraal.core.errors import ActorDied, Forbidden, KraalError, Momentary
+from kraal.core.errors import ActorDied, Forbidden, KraalError, RetryableConflict
 from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, connector_of
 from kraal.plugins.validation.infos import raise_if_invalid
 from kraal.protocol.records import ConnectorConfigRecord, encode
@@ -106,7 +106,7 @@ class Requests:
             log.debug("Refused %s: %s", type(message).__name__, error)
             reply.fail(error)
 
-    def go_on(self) -> None:
+    def retry_pending(self) -> None:
         """Retry commands that wait until no rebalance is due or under way."""
         due, self._due = self._due, []
         for message, reply in due:
@@ -114,7 +114,7 @@ class Requests:
         self.offsets.waiting.advance_due()
         self._creations.waiting.advance_due()
 
-    def give_up(self, error: KraalError) -> None:
+    def fail_pending(self, error: KraalError) -> None:
         """Fail waiting commands at shutdown, when no more work is assigned."""
         due, self._due = self._due, []
         for _, reply in due:
@@ -127,12 +127,12 @@ class Requests:
             case CreateConnector():
                 self._create(message, reply)
             case PutConfig():
-                config = commands.named(message.name, message.config)
-                self._checked(config, reply, lambda: self._put(message.name, config, reply))
+                config = commands.add_name(message.name, message.config)
+                self._validate(config, reply, lambda: self._put(message.name, config, reply))
             case PatchConfig():
                 self._patch(message, reply)
             case DeleteConnector():
-                self._group.lead()
+                self._group.check_leader()
                 if not self._is_behind(message, reply):
                     entries = commands.delete(self._state.snapshot.config, message.name)
                     self._state.writes.write_config(entries, reply, lambda: reply.set(None))
@@ -164,10 +164,10 @@ class Requests:
 
     def _create(self, message: CreateConnector, reply: Reply[Any]) -> None:
         name = message.name
-        config = commands.named(name, message.config)
+        config = commands.add_name(name, message.config)
 
         def write() -> None:
-            self._group.lead()
+            self._group.check_leader()
             self._creations.check(name)
             if self._is_behind(message, reply):
                 return
@@ -179,15 +179,15 @@ class Requests:
             entries = commands.create(self._state.snapshot.config, name, config, message.initial_state)
             self._state.writes.write_config(entries, reply, lambda: self._created_now(name, reply))
 
-        self._checked(config, reply, write)
+        self._validate(config, reply, write)
 
     def _patch(self, message: PatchConfig, reply: Reply[Any]) -> None:
         """Merge a patch into the config; do so again if another config is written before this one."""
         state, name = self._state, message.name
-        self._group.lead()
+        self._group.check_leader()
         if self._is_behind(message, reply):
             return
-        config = commands.patched(state.snapshot.config, name, message.patch)
+        config = commands.apply_patch(state.snapshot.config, name, message.patch)
         version = state.snapshot.config.connectors[name].version
 
         def write() -> None:
@@ -197,13 +197,13 @@ class Requests:
             elif not self._is_behind(message, reply):
                 self._put(name, config, reply)
 
-        self._checked(config, reply, write)
+        self._validate(config, reply, write)
 
     def _set_target(self, message: SetTargetState, reply: Reply[Any]) -> None:
         entries = commands.set_target(self._state.snapshot.config, message.name, message.target)
         stops = message.target is TargetState.STOPPED
         if stops:
-            self._group.lead()
+            self._group.check_leader()
         self._state.writes.write_config(entries, reply, lambda: reply.set(None), leased=stops)
 
     def _is_behind(
@@ -217,21 +217,21 @@ class Requests:
         return True
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
-        self._group.lead()
+        self._group.check_leader()
         self._creations.check(name)
         created = name not in self._state.snapshot.config.connectors
         entries = commands.put(name, config)
         self._state.writes.write_config(entries, reply, lambda: reply.set(created))
 
-    def _checked(self, config: Config, reply: Reply[Any], then: Callable[[], None]) -> None:
+    def _validate(self, config: Config, reply: Reply[Any], then: Callable[[], None]) -> None:
         """Have `config` validated; `then` writes or raises."""
-        token = self._state.writes.token()
+        token = self._state.writes.next_token()
         self._checks[token] = (reply, then)
         self._state.actors.validator.tell(
             Validate(token=token, config=config, reply_to=self._state.actors.herder)
         )
 
-    def validated(self, message: Validated) -> None:
+    def on_validated(self, message: Validated) -> None:
         """Continue the request that waits for a validation."""
         check = self._checks.pop(message.token, None)
         if check is None:
@@ -246,19 +246,19 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
             reply.fail(error)
 
-    def end_read(self, message: EndRead) -> None:
+    def on_end_read(self, message: EndRead) -> None:
         """Continue what waited until the config was read to its end."""
-        self.offsets.waiting.end_read(message)
-        self._creations.waiting.end_read(message)
-        self._verifications.end_read(message)
+        self.offsets.waiting.on_end_read(message)
+        self._creations.waiting.on_end_read(message)
+        self._verifications.on_end_read(message)
 
-    def lose_reader(self) -> None:
+    def on_reader_lost(self) -> None:
         """Ask the config reader again after a reader died, possibly with questions."""
-        self.offsets.waiting.lose_reader()
-        self._creations.waiting.lose_reader()
-        self._verifications.lose_reader()
+        self.offsets.waiting.on_reader_lost()
+        self._creations.waiting.on_reader_lost()
+        self._verifications.on_reader_lost()
 
-    def lose_checks(self) -> None:
+    def on_validator_lost(self) -> None:
         """Fail all open validations after the validator died, as it may not have started them."""
         checks, self._checks = self._checks, {}
         for reply, _ in checks.values():
@@ -271,7 +271,7 @@ class Requests:
         else:
             reply.set(text)
 
-    def settled(self, name: ConnectorName) -> None:
+    def on_settled(self, name: ConnectorName) -> None:
         """Answer pending create requests: the connector has its tasks, failed, or was removed."""
         for answer in self._created.pop(name, []):
             answer()
@@ -287,11 +287,11 @@ class Requests:
         if request.plain:
             self._restart_plainly(message, name, reply, failure=f"Failed to start connector: {name}")
             return
-        self._group.lead()
+        self._group.check_leader()
         # By the time the record is read back, other workers may have restarted theirs and cured failures.
         original = self._restarts.plan_if_known(request)
 
-        def planned() -> None:
+        def on_planned() -> None:
             plan = self._restarts.plan(request)
             body = plan_response(original or plan, self._state.snapshot.types.get(name, "unknown"))
             if self._state.settings.standalone:
@@ -302,7 +302,7 @@ class Requests:
             else:
                 reply.set(body)
 
-        self._state.writes.write_config([restart_entry(request)], reply, planned)
+        self._state.writes.write_config([restart_entry(request)], reply, on_planned)
 
     def _restart_task(self, message: RestartTask, reply: Reply[Any]) -> None:
         task = message.task
@@ -314,19 +314,19 @@ class Requests:
     ) -> None:
         """Restart an instance of this worker at once; otherwise wait until no rebalance is due, then name its owner."""
 
-        def up(failed: list[Instance]) -> None:
+        def on_up(failed: list[Instance]) -> None:
             if failed:
                 reply.fail(KraalError(failure))
             else:
                 reply.set(None)
 
-        if self._restarts.restart_plainly(instance, up):
+        if self._restarts.restart_plainly(instance, on_up):
             return
         if self._group.changes(connector_of(instance)):
             self._due.append((message, reply))
             return
-        self._group.owner(instance)
-        raise Momentary(STALE)
+        self._group.check_owner(instance)
+        raise RetryableConflict(STALE)
 
     # -- loggers -------------------------------------------------------------------------------------------
 
@@ -353,4 +353,4 @@ class Requests:
     def handle_fact(self, fact: InstanceChanged) -> None:
         """Answer the create request of a connector that failed before it had tasks."""
         if not isinstance(fact.instance, TaskId) and not fact.stopped and fact.trace is not None:
-            self.settled(fact.instance)
+            self.on_settled(fact.instance)

@@ -17,7 +17,7 @@ from kraal.cluster.decisions.restart import RestartPlan, RestartRequest, higher_
 from kraal.cluster.state.status_replay import newer_statuses
 from kraal.core.errors import NotFound
 from kraal.core.ids import Instance, State, connector_of
-from kraal.core.printable import first_of
+from kraal.core.printable import join_first
 
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
@@ -63,7 +63,7 @@ class Restarts:
         except NotFound:
             return None
 
-    def requested(self, request: RestartRequest, *, written_ms: int) -> None:
+    def on_requested(self, request: RestartRequest, *, written_ms: int) -> None:
         """Remember and display a restart that was read; of several for one connector, the widest is kept.
 
         Instances with a status newer than the record are not shown as RESTARTING: their restart is over.
@@ -71,14 +71,14 @@ class Restarts:
         due = self._due
         pending = due.get(request.name)
         due[request.name] = pending_now = request if pending is None else higher_impact(pending, request)
-        planned = self._planned(request)
+        planned = self._plan(request)
         log.info("Received %s; connectors and tasks to restart: %s", request, _text(planned))
         if pending is not None:
             log.debug(
                 "Of it and the pending %s, the one with the larger scope remains: %s", pending, pending_now
             )
         instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
-        self._state.history.restart_requested(request, planned, written_ms=written_ms)
+        self._state.history.record_restart_request(request, planned, written_ms=written_ms)
         if instances:
             self._book.show_restarting(instances)
             hide = HideRestarting(instances)
@@ -90,7 +90,7 @@ class Restarts:
         while due:
             # Taken before it is carried out, so that one that kills the herder is not repeated for ever.
             request = due.pop(next(iter(due)))
-            self._restart(self._planned(request))
+            self._restart(self._plan(request))
         announced, self._announced = self._announced, []
         for watch in announced:
             self.when_up(watch.missing, watch.done)
@@ -102,7 +102,7 @@ class Restarts:
             self._auto.handle_fact(fact)
         self._auto.check_all()
 
-    def _planned(self, request: RestartRequest) -> tuple[Instance, ...]:
+    def _plan(self, request: RestartRequest) -> tuple[Instance, ...]:
         try:
             return self.plan(request).instances
         except NotFound as error:  # E4: logged; other restarts continue
@@ -110,7 +110,7 @@ class Restarts:
             return ()
 
     def _restart(self, instances: Iterable[Instance]) -> None:
-        owned = [i for i in instances if i in self._state.work.wanted(connector_of(i))]
+        owned = [i for i in instances if i in self._state.work.wanted_instances(connector_of(i))]
         if owned:
             log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
         for instance in owned:
@@ -120,9 +120,9 @@ class Restarts:
 
     def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
         """Restart one instance without showing RESTARTING; return False when it does not run here."""
-        if instance not in self._state.work.wanted(connector_of(instance)):
+        if instance not in self._state.work.wanted_instances(connector_of(instance)):
             return False
-        self._state.history.restarted(instance)
+        self._state.history.record_restart(instance)
         self._state.work.count_restart(instance)
         self._state.work.apply([connector_of(instance)])
         self.when_up([instance], done)
@@ -134,7 +134,7 @@ class Restarts:
 
     def when_up(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
         """Call `done` with the failed instances once the newest life of each instance wanted here has reported."""
-        missing = {i for i in instances if i in self._state.work.wanted(connector_of(i))}
+        missing = {i for i in instances if i in self._state.work.wanted_instances(connector_of(i))}
         if missing:
             self._watches.append(_Watch(missing, [], done))
         else:
@@ -143,7 +143,7 @@ class Restarts:
     def handle_fact(self, fact: InstanceChanged) -> None:
         """Process a fact: it may end a wait or require a restart."""
         self._auto.handle_fact(fact)
-        wanted = self._state.work.wanted(connector_of(fact.instance)).get(fact.instance)
+        wanted = self._state.work.wanted_instances(connector_of(fact.instance)).get(fact.instance)
         if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
             return
         self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)
@@ -161,4 +161,4 @@ class Restarts:
 
 
 def _text(instances: Iterable[Instance]) -> str:
-    return first_of([str(each) for each in instances], _MAX_INSTANCES) or "none"
+    return join_first([str(each) for each in instances], _MAX_INSTANCES) or "none"

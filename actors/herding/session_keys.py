@@ -43,9 +43,9 @@ class SessionKeys:
         if needs_new_key(key, now_ms, settings.ttl_ms, settings.algorithm, settings.size):
             self._write(now_ms)
         elif key is not None and settings.ttl_ms > 0:
-            self._later((key.created_ms + settings.ttl_ms - now_ms) / 1000)
+            self._schedule_check((key.created_ms + settings.ttl_ms - now_ms) / 1000)
 
-    def due(self) -> None:
+    def on_due(self) -> None:
         """Handle a scheduled check."""
         self._check_at = None
         self.check()
@@ -59,17 +59,17 @@ class SessionKeys:
         reply: Reply[None] = Reply()
         entry = Entry(*encode(new_key(now_ms, settings.algorithm, settings.size)))
         self._state.writes.write_config([entry], reply, lambda: reply.set(None))
-        reply.future.add_done_callback(lambda f: self._written(f.exception()))
+        reply.future.add_done_callback(lambda f: self._on_written(f.exception()))
 
-    def _written(self, error: BaseException | None) -> None:
+    def _on_written(self, error: BaseException | None) -> None:
         self._writing = False
         if error is None:
             self.check()
         else:
             log.error("Failed to write a session key, retrying: %s", error)
-            self._later(RETRY_S)
+            self._schedule_check(RETRY_S)
 
-    def _later(self, delay_s: float) -> None:
+    def _schedule_check(self, delay_s: float) -> None:
         at = self._state.clock.now() + delay_s
         if self._check_at is None or at < self._check_at:
             self._check_at = at

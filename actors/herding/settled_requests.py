@@ -39,7 +39,7 @@ class SettledRequests(Generic[R]):
 
     def add(self, request: R) -> None:
         """Carry out a request when the config has been read to the end that it has now."""
-        token = self._state.writes.token()
+        token = self._state.writes.next_token()
         self._reading[token] = request
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
@@ -54,7 +54,7 @@ class SettledRequests(Generic[R]):
         except KraalError as error:
             self._fail(request, error)
 
-    def end_read(self, message: EndRead) -> None:
+    def on_end_read(self, message: EndRead) -> None:
         """Execute the request that waited for the end of the config, or fail it."""
         request = self._reading.pop(message.token, None)
         if request is None:
@@ -77,7 +77,7 @@ class SettledRequests(Generic[R]):
         for request in due:
             self._fail(request, error)
 
-    def lose_reader(self) -> None:
+    def on_reader_lost(self) -> None:
         """Repeat requests to the config reader after one died, possibly with these. Its position is already set."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

@@ -36,7 +36,7 @@ class Start:
         """`take` carries out a command that arrived during startup."""
         self._state = state
         self._take = take
-        self._number = state.writes.token()
+        self._number = state.writes.next_token()
         self._read_up_to = {"config": 0, "status": 0}
         self._behind = {"config", "status"}
         self._report: Mapping[Instance, InstanceChanged] | None = None
@@ -52,12 +52,12 @@ class Start:
             reader.tell(Replay(self._number))
         self._state.actors.worker.tell(ReportWork())
 
-    def read_on(self, reader: Address) -> None:
+    def resume_reader(self, reader: Address) -> None:
         """Tell a restarted reader where to continue."""
         topic = "config" if reader is self._state.actors.config_reader else "status"
         reader.tell(Replay(self._number, self._read_up_to[topic]))
 
-    def fresh(self, message: RecordsRead) -> RecordsRead | None:
+    def drop_seen(self, message: RecordsRead) -> RecordsRead | None:
         """Return the records that were not seen yet; None when they belong to an older herder's replay."""
         if message.replay != self._number:
             return None
@@ -67,15 +67,15 @@ class Start:
             return replace(message, records=[r for r in message.records if r.offset >= next_offset])
         return message
 
-    def caught_up(self, topic: str) -> None:
+    def on_caught_up(self, topic: str) -> None:
         """Note that a log was read to the end that it had at the start of the replay."""
         self._behind.discard(topic)
 
-    def reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
+    def on_report(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Store the worker's report."""
         self._report = running
 
-    def changed(self) -> None:
+    def on_change(self) -> None:
         """Request a new report, because an instance has changed since the last one."""
         if self._report is not None:  # otherwise the worker's answer is under way, and includes the change
             self._report = None
@@ -92,7 +92,7 @@ class Start:
             state.work.restore_restarts(instance, restarts)
         state.work.adopt(report)
         state.go_live()
-        state.history.went_live(state.snapshot)
+        state.history.record_live(state.snapshot)
         stage = state.snapshot.stage
         completed = None if stage is None else replace(stage, completed_ms=state.clock.wall_ms())
         state.update(stage=completed, live=True)
@@ -118,7 +118,7 @@ class Start:
                 reply.fail(Unavailable(text, retry_after_s=RETRY_AFTER_S))
         self._early = [each for each in self._early if each[0] > overdue_s]
 
-    def assigned(self) -> None:
+    def on_assigned(self) -> None:
         """End the startup, because work was assigned, and carry out kept commands."""
         self.over = True
         early, self._early = self._early, []

@@ -29,7 +29,7 @@ from kraal.cluster.state.statuses import StatusState
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.ids import ConnectorName, Instance, WorkerId
 from kraal.core.log_levels import Loggers
-from kraal.journal.journal import off
+from kraal.journal.journal import disabled
 from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
 
 if TYPE_CHECKING:
@@ -211,14 +211,14 @@ class HerderState:
             return
         for record in records:
             log.error("Skipped an invalid record of the %s log: %s", topic, record)
-        self.history.skipped(topic, records)
+        self.history.record_skipped(topic, records)
         skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
         self.update(skipped=skipped[-KEEP_SKIPPED:])
 
     def update_config(self, reduced: Reduced) -> None:
         """Set the state that config records lead to, and the types of connectors whose class may have changed."""
         config, types = reduced.state, dict(self._snapshot.types)
-        self.history.configs_read(reduced, self._snapshot.status)
+        self.history.record_configs(reduced, self._snapshot.status)
         for name in {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}:
             entry = config.connectors.get(name)
             if entry is None:
@@ -228,7 +228,7 @@ class HerderState:
         self.update(config=config, types=types)
         self.skip("config", reduced.skipped)
 
-    def missed(self, events: Iterable[Event]) -> list[Event]:
+    def find_missed(self, events: Iterable[Event]) -> list[Event]:
         """Return the restart requests and levels that were written while this process had no herder."""
         if self._missed_from is None:
             return []
@@ -237,10 +237,10 @@ class HerderState:
 
     def update_status(self, reduced: StatusesReduced) -> None:
         """Set the state that status records lead to."""
-        self.history.statuses_read(reduced, live=self._live)
+        self.history.record_statuses(reduced, live=self._live)
         self.update(status=reduced.state)
         self.skip("status", reduced.skipped)
 
 
 def _no_history(settings: HerderSettings) -> History:
-    return History(off(), worker_id=settings.worker_id, standalone=settings.standalone)
+    return History(disabled(), worker_id=settings.worker_id, standalone=settings.standalone)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.herder import CompareStatuses, HideRestarting, InstanceChanged, TopicsSeen
 from actors.messages.worker import ReportWork
-from kraal.cluster.assignment.unassigned import Wait, some_jobs, why_it_waits
+from kraal.cluster.assignment.unassigned import Wait, some_jobs, waiting_reason
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.status_replay import (
     reset_topics,
@@ -71,7 +71,7 @@ class StatusBook:
             for instance, status in mine.items():
                 here = status.worker_id == self._state.settings.worker_id
                 if here and instance not in report and status.state is not State.UNASSIGNED:
-                    self._state.history.orphaned(instance)
+                    self._state.history.record_orphan(instance)
                     self.put(instance, State.UNASSIGNED)
         self._state.writes.write_status(
             stale_topics(self._state.snapshot.config, self._state.snapshot.status)
@@ -93,12 +93,12 @@ class StatusBook:
             if stored_fact != (fact.state, fact.trace, me):
                 self.record(fact)
 
-    def withhold(self) -> None:
+    def note_withheld(self) -> None:
         """Note that a status could not be written; the next assignment or comparison triggers another attempt."""
         self._withheld = True
         self._compare_later()
 
-    def due(self, message: HideRestarting | CompareStatuses) -> None:
+    def on_due(self, message: HideRestarting | CompareStatuses) -> None:
         """Handle a timer of this book."""
         if isinstance(message, HideRestarting):
             self.hide_restarting(message.instances)
@@ -164,7 +164,7 @@ class StatusBook:
         Without a lease nothing is written: the instance may belong to another worker, which reports its status.
         """
         if not self._state.lease():
-            self.withhold()
+            self.note_withheld()
             return
         instance = fact.instance
         name = connector_of(instance)
@@ -174,7 +174,11 @@ class StatusBook:
                 self._forget(instance, last=entry is None)
             return
         state = fact.state
-        if fact.stopped and instance in self._restarting and instance in self._state.work.wanted(name):
+        if (
+            fact.stopped
+            and instance in self._restarting
+            and instance in self._state.work.wanted_instances(name)
+        ):
             state = State.RESTARTING
         elif not fact.stopped:
             self._restarting.discard(instance)
@@ -222,7 +226,7 @@ class StatusBook:
 
         Jobs that wait briefly, or for a lost worker, keep their status, as in Connect.
         """
-        unlisted = {job: why_it_waits(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
+        unlisted = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
         status, entries = self._state.snapshot.status, list[Entry]()
         for job, why in unlisted.items():
             stored = status_of(status, job.instance)
@@ -238,7 +242,7 @@ class StatusBook:
             )
         self._explained = frozenset(unlisted)
 
-    def topics_seen(self, message: TopicsSeen) -> None:
+    def on_topics_seen(self, message: TopicsSeen) -> None:
         """Write a record for each topic that is neither known nor being written (KIP-558)."""
         name = message.task.connector
         if not self._state.settings.topic_tracking or name not in self._state.snapshot.config.connectors:
@@ -267,7 +271,7 @@ class StatusBook:
 
     def _is_doubtful(self, instance: Instance) -> bool:
         """Return whether the stored status of an instance that runs here is another worker's, or UNASSIGNED."""
-        if instance not in self._state.work.wanted(connector_of(instance)):
+        if instance not in self._state.work.wanted_instances(connector_of(instance)):
             return False
         stored = status_of(self._state.snapshot.status, instance)
         return stored is not None and (

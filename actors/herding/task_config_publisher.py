@@ -76,12 +76,12 @@ class Publisher:
                     self._leader_url = message.leader_url
                 self._waiting.append(message)
             case Sent():
-                self._ended(message)
+                self._on_ended(message)
             case _:
                 assert_never(message)
-        self._go_on()
+        self._send_next()
 
-    def _ended(self, message: Sent) -> None:
+    def _on_ended(self, message: Sent) -> None:
         request = self._on_their_way.pop(message.token, None)
         if request is None:  # failed before
             return
@@ -92,7 +92,7 @@ class Publisher:
         if isinstance(message.error, PeerFailed):
             self._give_up_waiting(message.error)
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         """Start the requests that may run, in order of arrival."""
         while len(self._on_their_way) < AT_A_TIME:
             busy = {request.name for request in self._on_their_way.values()}
@@ -148,9 +148,9 @@ class _Publication:
         if answer is None:
             self._end(None)
         else:
-            answer.add_done_callback(self._answered)
+            answer.add_done_callback(self._on_answer)
 
-    def _answered(self, answer: Future[None]) -> None:
+    def _on_answer(self, answer: Future[None]) -> None:
         try:
             answer.result()
         except KraalError as exc:

@@ -64,7 +64,7 @@ class TaskConfigs:
         self._latest: dict[ConnectorName, TaskConfigsMade] = {}
         """The latest configs of each connector."""
 
-    def made(self, message: TaskConfigsMade) -> None:
+    def on_made(self, message: TaskConfigsMade) -> None:
         """Publish the task configs of a connector on this worker if they differ from the stored ones."""
         if message.failed:
             self._settled(message.name)
@@ -80,7 +80,7 @@ class TaskConfigs:
             current.newer = message
             return
         entry = self._state.snapshot.config.connectors.get(message.name)
-        wanted = self._state.work.wanted(message.name).get(message.name)
+        wanted = self._state.work.wanted_instances(message.name).get(message.name)
         current_life = wanted is not None and wanted.incarnation == message.incarnation
         if entry is None or entry.target is not TargetState.STARTED or not current_life:
             log.debug("Skipped the task configs of %s, which does not run", message.name)
@@ -106,7 +106,7 @@ class TaskConfigs:
         if latest is None or not self._state.lease():
             return
         if current is None:
-            self.made(latest)
+            self.on_made(latest)
         elif current.newer is None:
             current.newer = replace(latest, renewed=False)
 
@@ -119,13 +119,13 @@ class TaskConfigs:
             state.writes.write_config(
                 task_config_entries(task_configs.name, task_configs.configs), reply, lambda: reply.set(None)
             )
-            reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
+            reply.future.add_done_callback(lambda f: self._on_written(publication, f.exception()))
         elif leader_url is None:
             self._retry(publication, "the group has no known leader", None)
         else:
             key = state.snapshot.config.session_key
             signed = state.snapshot.protocol is not None and state.snapshot.protocol.signed
-            publication.token = state.writes.token()
+            publication.token = state.writes.next_token()
             state.actors.publisher.tell(
                 PublishTasks(
                     name=task_configs.name,
@@ -138,7 +138,7 @@ class TaskConfigs:
                 )
             )
 
-    def answered(self, message: TasksPublished | PublishFailed) -> None:
+    def on_answer(self, message: TasksPublished | PublishFailed) -> None:
         """Handle the leader's response, or a failed request."""
         for publication in self._publications.values():
             if publication.token == message.token:
@@ -146,7 +146,7 @@ class TaskConfigs:
                 if isinstance(message, PublishFailed):
                     self._retry(publication, str(message.error), message.status)
                 else:
-                    self._published(publication)
+                    self._on_published(publication)
                 return
 
     def lose(self) -> None:
@@ -156,13 +156,13 @@ class TaskConfigs:
                 publication.token = None
                 self._retry(publication, "the publisher died", None)
 
-    def _written(self, publication: _Publication, error: BaseException | None) -> None:
+    def _on_written(self, publication: _Publication, error: BaseException | None) -> None:
         if error is None:
-            self._published(publication)
+            self._on_published(publication)
         else:
             self._retry(publication, str(error), None)
 
-    def _published(self, publication: _Publication) -> None:
+    def _on_published(self, publication: _Publication) -> None:
         task_configs = publication.made
         if task_configs.renewed:
             self._renewed[task_configs.name] = task_configs
@@ -188,7 +188,7 @@ class TaskConfigs:
         """Finish a set that was published or is obsolete, and publish the connector's newer configs."""
         publication = self._publications.pop(name, None)
         if publication is not None and publication.newer is not None:
-            self.made(publication.newer)
+            self.on_made(publication.newer)
 
     def sweep(self) -> None:
         """As leader, remove tasks of STOPPED connectors whose configs were written while the connector was stopped."""
@@ -203,7 +203,7 @@ class TaskConfigs:
 
     def put(self, message: PutTaskConfigs, reply: Reply[Any]) -> None:
         """Write the task configs that a connector's owner sent. Raises NotLeader, NotFound, BadRequest."""
-        self._rebalances.lead()
+        self._rebalances.check_leader()
         entries = submitted_task_configs(self._state.snapshot.config, message.name, message.configs)
         self._state.writes.write_config(entries, reply, lambda: reply.set(None))
 

@@ -30,11 +30,11 @@ class Verifications:
 
     def verify(self, message: VerifyTask, reply: Reply[Any]) -> None:
         """Complete `reply` if the task is valid; fail it with the reason otherwise."""
-        token = self._state.writes.token()
+        token = self._state.writes.next_token()
         self._reading[token] = (message, reply)
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
-    def end_read(self, message: EndRead) -> None:
+    def on_end_read(self, message: EndRead) -> None:
         """Verify a task: the config has been read to the end that it had at the question."""
         verification = self._reading.pop(message.token, None)
         if verification is None:
@@ -56,7 +56,7 @@ class Verifications:
         else:
             reply.set(None)
 
-    def lose_reader(self) -> None:
+    def on_reader_lost(self) -> None:
         """Ask the config reader again after a reader died, possibly with these questions."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

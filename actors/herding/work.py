@@ -70,7 +70,7 @@ class Work:
         """Whether an instance that is no longer wanted still runs."""
         return bool(self._leaving)
 
-    def wanted(self, name: ConnectorName) -> Mapping[Instance, Wanted]:
+    def wanted_instances(self, name: ConnectorName) -> Mapping[Instance, Wanted]:
         """Return the instances of a connector that are assigned to the worker actor."""
         return self._wanted.get(name, {})
 
@@ -124,7 +124,7 @@ class Work:
             self._wanted.setdefault(connector_of(instance), {})[instance] = placeholder
             self._announced.add(instance)
 
-    def send_again(self, running: Mapping[Instance, InstanceChanged]) -> None:
+    def resend(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Repeat all wanted instances: the worker may have died with a message in its mailbox."""
         delta: dict[Instance, Wanted | None] = {i: None for i in running if i in self._announced}
         for wanted in self._wanted.values():
@@ -135,13 +135,13 @@ class Work:
         """Return the connectors that the worker may still run instances of."""
         return {connector_of(i) for i in self._announced}
 
-    def instance_stopped(self, instance: Instance) -> None:
+    def on_instance_stopped(self, instance: Instance) -> None:
         """Note that the worker has stopped an instance, and forget it unless it is wanted again."""
         name = connector_of(instance)
         wanted = self._wanted.get(name, {})
         if instance in wanted and wanted[instance].connector_config is _ADOPTED:
             del wanted[instance]  # wanted by an earlier herder; it is not started again
-        if instance not in self.wanted(name):
+        if instance not in self.wanted_instances(name):
             self._announced.discard(instance)
             self._leaving.discard(instance)
 

@@ -30,7 +30,7 @@ class Plugins(Protocol):
     def resolve(self, config: Config) -> Resolved:
         """Replace variables by their values; may block. Raises ProviderFailed, BadRequest."""
 
-    def resolve_soon(self, config: Config) -> Resolved:
+    def resolve_in_time(self, config: Config) -> Resolved:
         """Do the same for a request. Raises also Unavailable, if a config provider is away."""
 
     def check(self, config: Config) -> ConfigInfos:

@@ -107,11 +107,11 @@ class Reader:
             records = self._log.read(self._position, BATCH, wait_s)
         except StoreError as error:
             log.warning("Failed to read the %s log, retrying: %s", self._log.name, error)
-            self._come_back(RETRY_S)
+            self._schedule_read(RETRY_S)
             return
         self._feed(records)
         if self._follow is not None:
-            self._come_back(self._follow.pause_s)
+            self._schedule_read(self._follow.pause_s)
         elif len(records) == BATCH:
             self._address.tell(ReadOn())
 
@@ -128,7 +128,7 @@ class Reader:
         else:
             self._herder.tell(EndRead(token=message.token))
 
-    def _come_back(self, delay_s: float) -> None:
+    def _schedule_read(self, delay_s: float) -> None:
         message: ReaderMessage = ReadOn()
         if self._follow is not None:
             self._turn += 1

@@ -1,7 +1,7 @@
 """Writer of one internal log; the only actor that waits for its disk or broker.
 
 Failures are handled in two ways. The config log reports failures, because a request waits for the record. The status
-log retries by itself, because no request waits and a temporary failure must not lose a status; a value that was
+log retries on its own, because no request waits and a temporary failure must not lose a status; a value that was
 superseded by a newer one of the same key is not written again (KafkaStatusBackingStore.send).
 
 The process may have been suspended or cut off before a write, so each attempt checks the lease itself: records that
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 from actors.messages.herder import Appended, AppendFailed
 from actors.messages.stores import Append, AppendAgain, ClaimWrites, ReadOn, WriterMessage
 from actors.runtime.system import Begin
-from kraal.core.errors import Momentary, StoreError
+from kraal.core.errors import RetryableConflict, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class Writer:
             case Append():
                 self._append(message)
             case AppendAgain():
-                self._again(message)
+                self._retry_append(message)
             case ClaimWrites():
                 self._claim()
             case _:
@@ -76,7 +76,9 @@ class Writer:
         for entry in message.entries:
             self._owed.pop(entry.key, None)
         if message.leased and not self._lease():
-            message.reply_to.tell(AppendFailed(token=message.token, error=Momentary(REBALANCE_EXPECTED)))
+            message.reply_to.tell(
+                AppendFailed(token=message.token, error=RetryableConflict(REBALANCE_EXPECTED))
+            )
             return
         try:
             offset = self._log.append(message.entries)
@@ -99,7 +101,7 @@ class Writer:
             log.warning("Failed to claim the %s log, retrying: %s", self._log.name, error)
             self._clock.after(CLAIM_RETRY_S, self._address, ClaimWrites())
 
-    def _again(self, message: AppendAgain) -> None:
+    def _retry_append(self, message: AppendAgain) -> None:
         entries = [e for e in message.entries if self._owed.get(e.key) is e]
         if not entries:
             return

@@ -58,19 +58,19 @@ class ClusterMembership:
         self._membership_state.herder_began = True
         self._address.tell(HerderBegan())
 
-    def work_changed(self) -> None:
+    def on_work_changed(self) -> None:
         """Request a rebalance."""
         self._address.tell(WorkChanged())
 
-    def config_read(self, offset: int) -> None:  # noqa: ARG002 - the published snapshot has it
+    def on_config_read(self, offset: int) -> None:  # noqa: ARG002 - the published snapshot has it
         """Deliver an assignment that waits for the config."""
         self._address.tell(ConfigRead())
 
-    def stopped(self, number: int) -> None:
+    def on_stopped(self, number: int) -> None:
         """Report that revoked work has stopped."""
         self._address.tell(WorkStopped(number))
 
-    def alive(self, number: int) -> None:
+    def on_alive(self, number: int) -> None:
         """Report that the herder answered."""
         self._address.tell(HerderAlive(number))
 
@@ -111,7 +111,7 @@ class Membership:
                 self._waiting.append(reply)
                 self._step(flow.Prepare(expelled=message.expelled, away_s=message.away_s))
             case GroupJoined():
-                self._joined(message)
+                self._on_joined(message)
             case CoordinatorLost():
                 self._step(flow.CoordinatorLost(message.reason))
             case MembershipTick():
@@ -127,7 +127,7 @@ class Membership:
         elif membership_state.herder_began:
             self._step(flow.HerderLive())
 
-    def _joined(self, message: GroupJoined) -> None:
+    def _on_joined(self, message: GroupJoined) -> None:
         before = self._membership_state.state.protocol
         log.info(
             "Joined group at generation %d with protocol version %d and got assignment: %s with rebalance delay: %d",
@@ -157,7 +157,7 @@ class Membership:
 
     def _step(self, event: flow.Event) -> None:
         if isinstance(event, flow.Prepare):
-            self._membership_state.rebalance_began()
+            self._membership_state.on_rebalance_began()
         for decision in self._membership_state.step(event):
             self._carry_out(decision)
         self._membership_state.publish_work()
@@ -217,7 +217,7 @@ class Membership:
         owned = state.assignment
         if owned is None:
             return
-        self._membership_state.rebalance_ended()
+        self._membership_state.on_rebalance_ended()
         self._herder.tell(
             AssignmentReceived(
                 generation=Generation(state.generation),

@@ -22,16 +22,16 @@ class Membership(Protocol):
     def begin(self) -> None:
         """Deliver the assignment as soon as there is a valid one: the herder is live, possibly after a restart."""
 
-    def work_changed(self) -> None:
+    def on_work_changed(self) -> None:
         """Report that the published snapshot has other connectors or tasks, and what had to stop first has stopped."""
 
-    def config_read(self, offset: int) -> None:
+    def on_config_read(self, offset: int) -> None:
         """Report that the published snapshot covers the config log up to `offset`: assignments may wait for it."""
 
-    def stopped(self, number: int) -> None:
+    def on_stopped(self, number: int) -> None:
         """Report that all work of the `WorkRevoked` with this number has stopped and its statuses are written."""
 
-    def alive(self, number: int) -> None:
+    def on_alive(self, number: int) -> None:
         """Report that the herder has seen the `HerderTick` with this number."""
 
 
@@ -58,15 +58,15 @@ class SingleNode:
             )
         )
 
-    def work_changed(self) -> None:
+    def on_work_changed(self) -> None:
         """Assign everything to this worker."""
         self.begin()
 
-    def config_read(self, offset: int) -> None:
+    def on_config_read(self, offset: int) -> None:
         """Do nothing: no assignment waits for the config."""
 
-    def stopped(self, number: int) -> None:
+    def on_stopped(self, number: int) -> None:
         """Do nothing: nothing is ever revoked."""
 
-    def alive(self, number: int) -> None:
+    def on_alive(self, number: int) -> None:
         """Do nothing: `HerderTick` is never sent."""

@@ -141,13 +141,13 @@ class MembershipState:
 
     # -- metrics; the actor only ---------------------------------------------------------------------------
 
-    def rebalance_began(self) -> None:
+    def on_rebalance_began(self) -> None:
         """Record the start of a rebalance."""
-        self._publish(lambda metrics: metrics.rebalance_began(self._clock.now()))
+        self._publish(lambda metrics: metrics.on_rebalance_began(self._clock.now()))
 
-    def rebalance_ended(self) -> None:
+    def on_rebalance_ended(self) -> None:
         """Record the end of a rebalance: the assignment is being carried out."""
-        self._publish(lambda metrics: metrics.rebalance_ended(self._clock.now()))
+        self._publish(lambda metrics: metrics.on_rebalance_ended(self._clock.now()))
 
     def publish_work(self) -> None:
         """Publish the number of assigned connectors and tasks if it changed."""
@@ -210,7 +210,7 @@ class MembershipState:
         log_plan(plan, generation)
         return {member: encode_assignment(assigned) for member, assigned in plan.assignments.items()}
 
-    def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
+    def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         """Pass the assignment to the actor, with its plan if this worker made it."""
         assigned = decode_assignment(assignment)
         planned = self._planned
@@ -225,7 +225,7 @@ class MembershipState:
             )
         )
 
-    def lost(self, reason: str) -> None:
+    def on_lost(self, reason: str) -> None:
         """Pass the loss of the coordinator to the actor."""
         self.address.tell(CoordinatorLost(reason))
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class CreateConnector(Ask[str | None]):
     """Create a connector; answered when the snapshot has it, with a text about its offsets if any are given.
 
-    Raises BadRequest, ConfigInvalid, AlreadyExists, NotLeader, Momentary, StoreError.
+    Raises BadRequest, ConfigInvalid, AlreadyExists, NotLeader, RetryableConflict, StoreError.
     Source: POST /connectors; KIP-980 for `initial_state` (None: RUNNING, and no record for it); KIP-995.
     """
 
@@ -97,7 +97,7 @@ class RestartConnector(Ask[dict[str, Json] | None]):
 
     The plain form answers None (204) when the connector has started again; other forms answer the 202 body.
     An instance on this worker restarts at once; others wait while a rebalance is due or under way.
-    Raises NotFound, NotLeader, NotOwner, Momentary, KraalError when the start failed.
+    Raises NotFound, NotLeader, NotOwner, RetryableConflict, KraalError when the start failed.
     """
 
     name: ConnectorName
@@ -107,7 +107,7 @@ class RestartConnector(Ask[dict[str, Json] | None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTask(Ask[None]):
-    """Restart one task; answered when it has started again. Raises NotFound, NotOwner, Momentary.
+    """Restart one task; answered when it has started again. Raises NotFound, NotOwner, RetryableConflict.
 
     Source: POST /connectors/{c}/tasks/{t}/restart.
     """

@@ -47,7 +47,8 @@ class ShowLags(Ask[LaggedOffsets]):
 class AlterOffsets(Ask[str]):
     """Change offsets of a stopped connector; None deletes one. Answers with a message for the user.
 
-    Raises NotLeader, Momentary, NotFound, BadRequest, KraalError. Source: PATCH /connectors/{c}/offsets (KIP-875).
+    Raises NotLeader, RetryableConflict, NotFound, BadRequest, KraalError.
+    Source: PATCH /connectors/{c}/offsets (KIP-875).
     """
 
     name: ConnectorName

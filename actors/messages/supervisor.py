@@ -17,7 +17,7 @@ _FORMER_NAMES: Final = {"offset desk": "offset service"}
 
 
 def current_name(name: str) -> str:
-    """Return the name of an actor that tests of plugins may still call by a former name."""
+    """Return an actor's current name; tests of plugins may use a deprecated one."""
     return _FORMER_NAMES.get(name, name)
 
 

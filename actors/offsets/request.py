@@ -87,14 +87,14 @@ def fail(request: Request, error: Exception) -> None:
         request.reply_to.tell(OffsetsModified(token=request.token, error=error))
 
 
-def _done(
+def _handle(
     request: ModifyOffsets,
     *,
     managed: bool,
     source_before: Mapping[SourcePartition, Offset | None] = _NO_OFFSETS,
     sink_before: Mapping[TopicPartition, int | None] = _NO_OFFSETS,
 ) -> None:
-    text = words.modified(reset=request.reset, managed=managed)
+    text = words.modified_text(reset=request.reset, managed=managed)
     request.reply_to.tell(
         OffsetsModified(token=request.token, text=text, source_before=source_before, sink_before=sink_before)
     )
@@ -119,13 +119,13 @@ def _agreed(request: ModifyOffsets, kind: words.Kind, ask: Callable[[], bool]) -
     except PluginFailed as failure:
         cause = failure.__cause__
         if isinstance(cause, OffsetsNotSupported):
-            raise BadRequest(words.unsupported(request.name)) from cause
+            raise BadRequest(words.unsupported_text(request.name)) from cause
         if isinstance(cause, ValueError):  # the connector's objection to these offsets
             raise BadRequest(str(cause)) from cause
         if isinstance(cause, KraalError):
             raise KraalError(str(cause)) from cause
         log.exception("Failed to have the plugin of %s validate the new offsets", request.name)
-        raise KraalError(words.unmodified(kind, request.name)) from failure
+        raise KraalError(words.modification_failed_text(kind, request.name)) from failure
 
 
 class _Unknown:
@@ -176,14 +176,16 @@ class _Sink:
             fail(request, error)
         self._over()
 
-    def _left_s(self) -> float:
+    def _remaining_s(self) -> float:
         return max(self._deadline_s - self._context.clock.now(), LEAST_S)
 
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
         groups, name = self._context.groups(), request.name
         try:
-            found = groups.read(name, config, timeout_s=self._left_s())
-            ends = groups.ends(name, config, found, timeout_s=self._left_s()) if request.lagging else None
+            found = groups.read(name, config, timeout_s=self._remaining_s())
+            ends = (
+                groups.ends(name, config, found, timeout_s=self._remaining_s()) if request.lagging else None
+            )
         except KraalError as error:
             raise _reported_error(words.unread("sink", name), error) from error
         lags = () if ends is None else words.sink_lags(found, ends)
@@ -194,9 +196,9 @@ class _Sink:
         found: Mapping[TopicPartition, int] = {}
         if request.reset or request.replace:
             try:
-                found = groups.read(name, config, timeout_s=self._left_s())
+                found = groups.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
-                raise _reported_error(words.unlisted(name), error) from error
+                raise _reported_error(words.unreadable_offsets_text(name), error) from error
         asked = dict.fromkeys(found) if request.reset else request.sink
         wanted = {**dict.fromkeys(found), **asked}
         managed = _agreed(
@@ -206,14 +208,14 @@ class _Sink:
             raise KraalError(words.plugin_too_slow("sink", name))
         try:
             if request.reset:
-                groups.delete(name, config, timeout_s=self._left_s())
+                groups.delete(name, config, timeout_s=self._remaining_s())
             else:
-                groups.alter(name, config, wanted, timeout_s=self._left_s())
+                groups.alter(name, config, wanted, timeout_s=self._remaining_s())
         except GroupInUse as error:
             raise _reported_error(words.group_in_use(name, reset=request.reset), error) from error
         except KraalError as error:
             raise _reported_error(words.group_unmodified(name, reset=request.reset), error) from error
-        _done(request, managed=managed, sink_before={each: found.get(each) for each in wanted})
+        _handle(request, managed=managed, sink_before={each: found.get(each) for each in wanted})
 
 
 class _Exact:
@@ -248,7 +250,11 @@ class _Exact:
                 else:
                     self._modify(request, config, found)
             except StoreError as error:
-                text = words.unread("source", name) if fetching else words.unmodified("source", name)
+                text = (
+                    words.unread("source", name)
+                    if fetching
+                    else words.modification_failed_text("source", name)
+                )
                 raise _reported_error(text, error) from error
         except KraalError as error:
             fail(request, error)
@@ -266,7 +272,7 @@ class _Exact:
             raise KraalError(words.plugin_too_slow("source", request.name))
         if wanted:
             self._transactions.alter(request.name, config, wanted)
-        _done(request, managed=managed, source_before={each: found.get(each) for each in wanted})
+        _handle(request, managed=managed, source_before={each: found.get(each) for each in wanted})
 
 
 class _Source:
@@ -298,11 +304,11 @@ class _Source:
                 case RetryTimeout() if message.token == self._token:
                     self._handle_timeout()
                 case OffsetsLoaded() if message.token == self._token:
-                    self._loaded(message.offsets)
+                    self._on_loaded(message.offsets)
                 case OffsetsStored() if message.token == self._token:
-                    self._stored()
+                    self._on_stored()
                 case OffsetsFailed() if message.token == self._token:
-                    raise self._failed(message.error)
+                    raise self._on_failed(message.error)
                 case RetryTimeout() | OffsetsLoaded() | OffsetsStored() | OffsetsFailed():
                     return
                 case _:
@@ -338,14 +344,15 @@ class _Source:
         else:
             raise KraalError(words.unread_in_time(request.name))
 
-    def _failed(self, error: Exception) -> KraalError:
+    def _on_failed(self, error: Exception) -> KraalError:
         name = self._request.name
         fetching = isinstance(self._request, FetchOffsets)
         return _reported_error(
-            words.unread("source", name) if fetching else words.unmodified("source", name), error
+            words.unread("source", name) if fetching else words.modification_failed_text("source", name),
+            error,
         )
 
-    def _loaded(self, found: Mapping[SourcePartition, Offset]) -> None:
+    def _on_loaded(self, found: Mapping[SourcePartition, Offset]) -> None:
         request = self._request
         if isinstance(request, FetchOffsets):
             pairs = words.source_pairs(found)
@@ -362,7 +369,7 @@ class _Source:
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("source", request.name))
         if not wanted:
-            self._stored()
+            self._on_stored()
             return
         self._storing = True
         self._token = next(_tokens)
@@ -372,9 +379,9 @@ class _Source:
         # Not retried: a second write could overwrite what a resumed task has stored.
         self._wait(self._deadline_s)
 
-    def _stored(self) -> None:
+    def _on_stored(self) -> None:
         if isinstance(self._request, ModifyOffsets):
-            _done(self._request, managed=self._managed, source_before=self._before)
+            _handle(self._request, managed=self._managed, source_before=self._before)
         self._end()
 
 

@@ -61,15 +61,15 @@ class OffsetService:
     def _start(self, request: Request, deadline_s: float) -> None:
         address = Address(f"offsets of {request.name} {next(self._numbers)}")
 
-        def over() -> None:
+        def on_end() -> None:
             self._system.stop(address)
             self._address.tell(RequestEnded(address))
 
-        def died(error: BaseException) -> None:
+        def on_death(error: BaseException) -> None:
             fail(request, KraalError(repr(error)))
             self._address.tell(RequestEnded(address))
 
         self._under_way.add(address)
         self._system.spawn(
-            address, lambda: create_request(request, address, self._context, deadline_s, over), died
+            address, lambda: create_request(request, address, self._context, deadline_s, on_end), on_death
         )

@@ -97,11 +97,11 @@ class Question:
             settle(self.future, None, error)
             return
         if isinstance(result, Reply):
-            result.future.add_done_callback(self._pass_on)
+            result.future.add_done_callback(self._copy_result)
         else:
             settle(self.future, result, None)
 
-    def _pass_on(self, promised: Future[Any]) -> None:
+    def _copy_result(self, promised: Future[Any]) -> None:
         error = promised.exception()
         settle(self.future, None if error else promised.result(), error)
 
@@ -128,7 +128,7 @@ class Address:
 
     def bind(self, deliver: Callable[[object], bool] | None) -> None:
         """Attach an actor (`deliver` puts into its mailbox and returns False when it is dead), or detach it (None)."""
-        with self._lock:  # nobody's later message overtakes an earlier one
+        with self._lock:  # keeps the order of each sender's messages
             if deliver is not None:
                 for message in self._early or ():
                     deliver(message)
@@ -155,12 +155,12 @@ class Address:
         question = Question(message)
         with self._lock:
             self._open[question] = None
-        question.future.add_done_callback(lambda _: self._closed(question))
+        question.future.add_done_callback(lambda _: self._fail_closed(question))
         if not self._enqueue(question):
             settle(question.future, None, ActorDied(f"{self.name} is not running; it is being restarted"))
         return question.future
 
-    def fail_open(self, reason: str) -> None:
+    def fail_pending(self, reason: str) -> None:
         """Answer every open question with ActorDied: called when the actor died."""
         with self._lock:
             questions = list(self._open)
@@ -176,7 +176,7 @@ class Address:
         deliver = self._deliver
         return deliver is not None and deliver(message)
 
-    def _closed(self, question: Question) -> None:
+    def _fail_closed(self, question: Question) -> None:
         with self._lock:
             self._open.pop(question, None)
 

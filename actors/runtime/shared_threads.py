@@ -44,7 +44,7 @@ class SharedThreads:
         """Schedule a turn, which must not raise; returns at once."""
         with self._changed:
             self._turns.append(turn)
-            self._provide()
+            self._ensure_thread()
 
     def close(self) -> None:
         """End the threads after the turns that are scheduled; returns at once."""
@@ -58,14 +58,14 @@ class SharedThreads:
         with self._changed:
             self._blocked += 1
             if self._turns:
-                self._provide()
+                self._ensure_thread()
         try:
             yield
         finally:
             with self._changed:
                 self._blocked -= 1
 
-    def _provide(self) -> None:
+    def _ensure_thread(self) -> None:
         """Wake or start a thread for a turn unless all threads are busy. Holds the lock."""
         if self._idle:
             self._changed.notify()

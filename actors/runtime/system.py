@@ -107,7 +107,7 @@ class _Shell(pykka.Actor):
 
     @override
     def on_stop(self) -> None:
-        self._address.fail_open(f"{self._address.name} was stopped")
+        self._address.fail_pending(f"{self._address.name} was stopped")
 
 
 class _OwnThread(_Shell, pykka.ThreadingActor):
@@ -171,7 +171,7 @@ class _Inbox:
         """Messages that this turn may still take."""
 
     def attach(self, request: Callable[[], None]) -> None:
-        """Set what requests a turn."""
+        """Set the function that requests a turn."""
         self._request = request
 
     def put(self, envelope: Any, /) -> None:
@@ -229,7 +229,7 @@ class ThreadSystem:
     ) -> None:
         """Start a new behaviour at `address`, with a thread of its own unless it shares one."""
 
-        def dead(error: BaseException) -> None:
+        def on_death(error: BaseException) -> None:
             # Nothing stops an actor without a supervisor; a restart replaces this entry.
             if self._refs.get(address) is ref:
                 del self._refs[address]
@@ -237,9 +237,9 @@ class ThreadSystem:
 
         ref: pykka.ActorRef[Any]
         if shares_thread:
-            ref = _SharingThreads.start(address, factory, dead, self._threads)
+            ref = _SharingThreads.start(address, factory, on_death, self._threads)
         else:
-            ref = _OwnThread.start(address, factory, dead)
+            ref = _OwnThread.start(address, factory, on_death)
 
         def deliver(message: object) -> bool:
             try:

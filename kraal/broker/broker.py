@@ -120,7 +120,7 @@ class Broker:
 
         Raises BrokerError if the port is in use or the broker does not start; JavaMissing, JarsUnavailable.
         """
-        with self._alone():
+        with self._hold_lock():
             if (record := state.read(self.data_dir)) and record.process(self.data_dir):
                 if record.port != self.port:
                     raise BrokerError(
@@ -272,7 +272,7 @@ class Broker:
         if not self.data_dir.exists():
             self._refuse_foreign()
             return False
-        with self._alone():
+        with self._hold_lock():
             if self._process() is None:
                 state.forget(self.data_dir)
                 self._refuse_foreign()
@@ -314,7 +314,7 @@ class Broker:
             )
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Make other starts and stops of the same data directory wait."""
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)

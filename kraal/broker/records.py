@@ -66,12 +66,12 @@ def write_topic(
     failed: list[KafkaError] = []
     producer = Producer({**LIBRDKAFKA_DEFAULT, "bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
 
-    def delivered(error: KafkaError | None, _: object) -> None:
+    def on_delivery(error: KafkaError | None, _: object) -> None:
         if error is not None:
             failed.append(error)
 
     for value in values:
-        producer.produce(topic, key=key, value=value, on_delivery=delivered)
+        producer.produce(topic, key=key, value=value, on_delivery=on_delivery)
     left = producer.flush(timeout_s)
     if left or failed:
         why = failed[0] if failed else f"{left} not acknowledged after {timeout_s:g} s"

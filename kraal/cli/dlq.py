@@ -17,10 +17,10 @@ from kraal.client.command import ClientGroup, NameType, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
 from kraal.core.progress import Progress
-from kraal.dead_letters.reading import latest, read_letters
+from kraal.dead_letters.reading import read_latest, read_letters
 from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, from_json
 from kraal.dead_letters.replay import replay as replayed
-from kraal.dead_letters.selection import Box, from_offset, not_yet, topics_of
+from kraal.dead_letters.selection import Box, from_offset, topics_of, uncommitted_offsets
 
 if TYPE_CHECKING:
     from kraal.dead_letters.kafka import Kafka
@@ -95,8 +95,8 @@ def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
     if topic in kafka.partitions:
         spans = kafka.spans(topic)
         letters = sum(span.count for span in spans.values())
-        committed = kafka.committed(Box(topic, name).group, topic)
-        left_to_replay = sum(span.count for span in not_yet(spans, committed).values())
+        committed = kafka.committed_offsets(Box(topic, name).group, topic)
+        left_to_replay = sum(span.count for span in uncommitted_offsets(spans, committed).values())
     return {"connector": name, "topic": topic, "letters": letters, "left_to_replay": left_to_replay}
 
 
@@ -174,7 +174,7 @@ def show(
         if place:
             letters = islice(read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit)
         else:
-            letters = latest(functools.partial(read_letters, kafka, box), spans, limit).letters
+            letters = read_latest(functools.partial(read_letters, kafka, box), spans, limit).letters
     if style != "table":
         emit([_as_data(letter) for letter in letters], style)
     elif not _print_each(letters, stack=stack, is_json=is_json):
@@ -279,7 +279,7 @@ def replay(
     if place:
         spans, limit = from_offset(spans, box.topic, *place), limit or 1
     elif not from_beginning:
-        spans = not_yet(spans, kafka.committed(box.group, box.topic))
+        spans = uncommitted_offsets(spans, kafka.committed_offsets(box.group, box.topic))
     is_recorded = place is None and not dry_run
     report = _Report(box.topic, dry_run=dry_run, style=style)
     chunks = replayed(kafka, box, spans, targets, limit=limit, write=not dry_run, remember=is_recorded)

@@ -13,9 +13,9 @@ import click
 
 from kraal.client.command import output_option
 from kraal.client.output import emit, say
-from kraal.client.target import BadTarget, Target, parse_target
-from kraal.client.terminal.colors import painted
-from kraal.core.printable import counted
+from kraal.client.target import InvalidTarget, Target, parse_target
+from kraal.client.terminal.colors import colorize
+from kraal.core.printable import format_count
 from kraal.core.progress import Progress
 from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
@@ -86,7 +86,7 @@ def _target(url: str, cacert: Path | None) -> Target:
             timeout_s=_TIMEOUT_S,
             retry_s=_RETRY_S,
         )
-    except BadTarget as exc:
+    except InvalidTarget as exc:
         raise click.UsageError(str(exc)) from exc
 
 
@@ -106,9 +106,11 @@ def _print(findings: Sequence[Finding]) -> None:
     """Print a line for each finding, followed by its fix; consecutive findings with the same fix share it."""
     id_width = max(len(each.id) for each in findings)
     for each, next_finding in zip_longest(findings, findings[1:]):
-        click.echo(f"{painted(f'{each.level:<7}', _COLORS.get(each.level))}  ", nl=False)
+        click.echo(f"{colorize(f'{each.level:<7}', _COLORS.get(each.level))}  ", nl=False)
         say(secrets.scrub(f"{each.id:<{id_width}}  {each.what}"))
         if each.fix and (next_finding is None or (next_finding.id, next_finding.fix) != (each.id, each.fix)):
             say(secrets.scrub(f"{'':<{id_width + 11}}{each.fix}"))
     levels = [each.level for each in findings]
-    say(f"{counted(levels.count(Level.ERROR), 'error')}, {counted(levels.count(Level.WARNING), 'warning')}")
+    say(
+        f"{format_count(levels.count(Level.ERROR), 'error')}, {format_count(levels.count(Level.WARNING), 'warning')}"
+    )

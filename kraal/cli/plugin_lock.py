@@ -20,12 +20,20 @@ from kraal.client.wait import fetch
 from kraal.config.connector.java_plugins import PATH
 from kraal.config.worker.keys import PLUGINS_LOCK
 from kraal.core.errors import HINT, KraalError
-from kraal.core.printable import counted
+from kraal.core.printable import format_count
 from kraal.core.progress import Progress
 from kraal.plugin_lock import change
 from kraal.plugin_lock.jars import archive_of
 from kraal.plugin_lock.java import plugin_path
-from kraal.plugin_lock.lock import DEFAULT, Lock, Locked, PluginsUnfit, check_files, is_coordinates, read_lock
+from kraal.plugin_lock.lock import (
+    DEFAULT,
+    Lock,
+    Locked,
+    PluginLockError,
+    check_files,
+    is_coordinates,
+    read_lock,
+)
 
 _lock = click.option(
     "--lock",
@@ -153,7 +161,7 @@ def _is_added(lock: Lock, name: str, file: str) -> bool:
 
 def _require_lock(path: Path) -> None:
     if not path.exists():
-        raise PluginsUnfit(f"Plugin lock {path} does not exist; create it with `kraal plugins add`.")
+        raise PluginLockError(f"Plugin lock {path} does not exist; create it with `kraal plugins add`.")
 
 
 def _require_worker() -> None:
@@ -212,8 +220,8 @@ def _print_change(path: Path, result: change.Change) -> None:
         say(f"{path}: no changes")
         return
     say(
-        f"{path}: {counted(len(result.lock.jars), 'jar')}, {counted(len(result.lock.wheels), 'wheel')}, "
-        f"{counted(len(result.lock.java), 'Java plugin')}. Restart the workers with these properties:"
+        f"{path}: {format_count(len(result.lock.jars), 'jar')}, {format_count(len(result.lock.wheels), 'wheel')}, "
+        f"{format_count(len(result.lock.java), 'Java plugin')}. Restart the workers with these properties:"
     )
     say(f"{PLUGINS_LOCK}={path}")
     if result.lock.java:

@@ -35,12 +35,12 @@ def create(worker: Path, *, dry_run: bool, style: str) -> None:
     # Imported late because --help does not need them.
     from kraal.config.clients.librdkafka import librdkafka_options  # noqa: PLC0415
     from kraal.config.worker.distributed import load_distributed  # noqa: PLC0415
-    from kraal.java_plugins.services import resolved_worker  # noqa: PLC0415
+    from kraal.java_plugins.services import resolve_worker_config  # noqa: PLC0415
     from kraal.kafka.topics import TopicAdmin, ensure_topics, is_missing  # noqa: PLC0415
     from kraal.plugins.registry import Registry  # noqa: PLC0415
     from kraal.worker.internal_topics import internal_topics  # noqa: PLC0415
 
-    config = load_distributed(worker, resolve=Registry.load().resolve, resolved=resolved_worker)
+    config = load_distributed(worker, resolve=Registry.load().resolve, resolved=resolve_worker_config)
     topics = internal_topics(config)
     admin = TopicAdmin(librdkafka_options(config.own_client), client_id="kraal-topics", timeout_s=_TIMEOUT_S)
     try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kraal.client.manifests import Manifest
 from kraal.client.plan import Action, action_for
-from kraal.client.rest import NoAnswer, Refused, Rest
+from kraal.client.rest import NoResponse, Refused, Rest
 from kraal.config.connector.keys import CONNECTOR_CLASS
 from kraal.config.hidden import scrub
 from kraal.core.ids import Config
@@ -45,7 +45,7 @@ class Live:
         """All connectors. Requested first, so that a wrong URL is an error instead of a worker without connectors."""
 
     def config(self, name: str) -> dict[str, str | None] | None:
-        """Return a connector's config, None if the connector does not exist. Raises Refused, NoAnswer."""
+        """Return a connector's config, None if the connector does not exist. Raises Refused, NoResponse."""
         if name not in self.names:
             return None
         try:
@@ -78,7 +78,7 @@ class Secrets:
             return frozenset(key["name"] for key in keys if key["type"] == "PASSWORD")
         except (
             Refused,
-            NoAnswer,
+            NoResponse,
             KeyError,
             TypeError,
         ):  # unknown class: secrets are still recognized by the names of keys
@@ -97,7 +97,7 @@ def apply_all(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run:
                     validate(rest, each.config)
                 else:
                     action = _write(rest, each, action)
-        except (Refused, NoAnswer) as error:
+        except (Refused, NoResponse) as error:
             yield Result(
                 each.name,
                 Action.FAILED,
@@ -116,14 +116,14 @@ def prune(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run: boo
         try:
             if not dry_run:
                 rest.ask("DELETE", "connectors", name)
-        except (Refused, NoAnswer) as error:
+        except (Refused, NoResponse) as error:
             yield Result(name, Action.FAILED, "", sentence(error), error.hint)
         else:
             yield Result(name, Action.DELETED, "")
 
 
 def validate(rest: Rest, config: Config) -> None:
-    """Validate a config on the worker without storing it. Raises Refused with all errors, NoAnswer."""
+    """Validate a config on the worker without storing it. Raises Refused with all errors, NoResponse."""
     plugin = config.get(CONNECTOR_CLASS)
     if not plugin:
         text = f'Missing required configuration "{CONNECTOR_CLASS}" which has no default value.'
@@ -135,7 +135,7 @@ def validate(rest: Rest, config: Config) -> None:
         raise Refused(HTTPStatus.BAD_REQUEST, text, text)
 
 
-def sentence(error: Refused | NoAnswer) -> str:
+def sentence(error: Refused | NoResponse) -> str:
     """Return an error as one line, without duplicate validation errors, and with class names only for plugins."""
     if isinstance(error, Refused) and error.text.startswith(_INVALID):
         lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_TRAILER)]

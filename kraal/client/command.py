@@ -18,8 +18,8 @@ from typing_extensions import override
 
 from kraal.client.lazy import Lazy
 from kraal.client.output import print_error
-from kraal.client.rest import NoAnswer, Refused, Rest
-from kraal.client.target import DEFAULT_URL, BadTarget, Target, parse_target
+from kraal.client.rest import NoResponse, Refused, Rest
+from kraal.client.target import DEFAULT_URL, InvalidTarget, Target, parse_target
 from kraal.core.errors import KraalError
 
 FAILED = 1
@@ -59,7 +59,7 @@ class ClientCommand(_CommandWithExamples):
         except click.UsageError as exc:
             exc.ctx = exc.ctx or ctx
             raise
-        except BadTarget as exc:
+        except InvalidTarget as exc:
             raise click.UsageError(str(exc), ctx) from exc
         except KraalError as exc:
             print_error(exc)
@@ -205,7 +205,7 @@ def interval_option(help_text: str) -> Option:
 
 
 def _target(options: dict[str, Any]) -> Target:
-    """Remove the connection options from a command's options and parse them. Raises BadTarget."""
+    """Remove the connection options from a command's options and parse them. Raises InvalidTarget."""
     return parse_target(
         options.pop("url"),
         user=os.environ.get("KRAAL_USER"),
@@ -226,7 +226,7 @@ def for_each(
     for name in dict.fromkeys(names):
         try:
             act(name)
-        except (Refused, NoAnswer) as error:
+        except (Refused, NoResponse) as error:
             if isinstance(error, Refused) and ignore is not None and ignore(error):
                 continue
             print_error(error, about=name)

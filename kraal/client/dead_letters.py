@@ -14,12 +14,12 @@ MAX_REPLAYED: Final = 10_000
 """Limits of one request; see web/openapi/dead_letters.py."""
 
 
-class NotOverRest(KraalError):
+class DeadLettersNotServed(KraalError):
     """The worker does not serve dead letters."""
 
 
 def get_letters(rest: Rest, connector: str, limit: int) -> dict[str, Any]:
-    """Return the counts and the latest letters of a connector. Raises NotOverRest, and the errors of `Rest.ask`."""
+    """Return a connector's counts and latest letters. Raises DeadLettersNotServed, and the errors of `Rest.ask`."""
     with _map_errors(rest):
         return dict(rest.get("connectors", connector, "dead-letters", query=[("limit", str(limit))]))
 
@@ -43,12 +43,12 @@ def replays(rest: Rest, connector: str, remaining: int, *, dry_run: bool) -> Ite
 
 @contextmanager
 def _map_errors(rest: Rest) -> Iterator[None]:
-    """Raise NotOverRest if the worker has no such endpoints."""
+    """Raise DeadLettersNotServed if the worker has no such endpoints."""
     try:
         yield
     except Refused as exc:
         if exc.no_such_path:
-            raise NotOverRest(
+            raise DeadLettersNotServed(
                 f"{rest.target.url} does not serve dead letters; specify --bootstrap-servers to read them from Kafka"
             ) from exc
         raise

@@ -114,11 +114,13 @@ def _read(text: str, where: str, manifests: list[Manifest], errors: list[str]) -
 def _parse(text: str, where: str) -> list[ConnectorFile]:
     if not _is_yaml(text, where):
         return [parse_connector_file(text, where)]
-    from kraal.config.yaml_text import YamlError, as_written, read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
+    from kraal.config.yaml_text import YamlError, as_written, convert_scalar, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
         documents = read_yaml(text, as_written)
-        with_typed_offsets = read_yaml(text, typed) if any(map(_has_offsets, documents)) else documents
+        with_typed_offsets = (
+            read_yaml(text, convert_scalar) if any(map(_has_offsets, documents)) else documents
+        )
     except YamlError as exc:
         raise BadRequest(f"The {_WHAT} '{where}' is not valid YAML: {exc}.") from exc
     if not documents:

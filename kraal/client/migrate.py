@@ -32,7 +32,7 @@ class Cluster:
     """Client of one cluster, through any of its workers."""
 
     def __init__(self, url: str) -> None:
-        """Parse the URL. Raises BadTarget."""
+        """Parse the URL. Raises InvalidTarget."""
         self._target = parse_target(url)
         self.url = self._target.url
         """URL without credentials."""

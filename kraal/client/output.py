@@ -13,11 +13,11 @@ import click
 from kraal.client.status_tables import (
     Statuses,
 )
-from kraal.client.terminal.colors import painted
+from kraal.client.terminal.colors import colorize
 from kraal.client.text import table
 from kraal.core.errors import HINT, KraalError
 from kraal.core.printable import one_line, printable
-from kraal.core.progress import aside
+from kraal.core.progress import pause_drawing
 
 NO_CONNECTORS = "No connectors."
 _HINTS = "kraal.hints"
@@ -32,7 +32,7 @@ def print_error(error: Exception | str, *, about: str = "") -> None:
     hint = error.hint if isinstance(error, KraalError) else ""
     context = click.get_current_context(silent=True)
     printed = set[str]() if context is None else context.meta.setdefault(_HINTS, set())
-    with aside():
+    with pause_drawing():
         click.echo(f"Error: {f'{about}: ' if about else ''}{one_line(str(error))}", err=True)
         if hint and hint not in printed:
             click.echo(f"{HINT}{one_line(hint)}", err=True)
@@ -41,7 +41,7 @@ def print_error(error: Exception | str, *, about: str = "") -> None:
 
 def say(text: str) -> None:
     """Print text; control characters in it are escaped."""
-    with aside():
+    with pause_drawing():
         click.echo(printable(text, keep="\n\t"))
 
 
@@ -85,4 +85,4 @@ def emit_diff(lines: Sequence[str]) -> None:
     for line in lines:
         is_title = line.startswith(("--- ", "+++ "))
         color = None if is_title else _COLORS.get(line[:1])
-        click.echo(painted(line, color))
+        click.echo(colorize(line, color))

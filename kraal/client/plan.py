@@ -33,7 +33,7 @@ def action_for(live: Config | None, target: Config) -> Action:
     return Action.UNCHANGED if dict(live) == dict(target) else Action.CONFIGURED
 
 
-def patched(live: Config, changes: Config) -> dict[str, str | None]:
+def apply_patch(live: Config, changes: Config) -> dict[str, str | None]:
     """Return a config after a patch; null removes a key (KIP-477)."""
     return {
         key: value for key, value in {**live, **changes}.items() if value is not None or key not in changes

@@ -53,7 +53,7 @@ class Refused(KraalError):
         return self.status == HTTPStatus.NOT_FOUND and not self.no_such_path
 
 
-class NoAnswer(KraalError):
+class NoResponse(KraalError):
     """No valid response was received; whether the request took effect is unknown."""
 
 
@@ -116,13 +116,13 @@ class Rest:
     ) -> Any:
         """Send a request, retrying for at most `retry_s`; return parsed JSON, None for an empty body.
 
-        Raises Refused, NoAnswer, Unreachable.
+        Raises Refused, NoResponse, Unreachable.
         """
         path = "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
         return self._parse(self._send_with_retries(method, path, body))
 
     def _send_with_retries(self, method: str, path: str, body: object) -> httpx2.Response:
-        """Send a request, retrying as needed. Raises Refused, NoAnswer, Unreachable."""
+        """Send a request, retrying as needed. Raises Refused, NoResponse, Unreachable."""
         deadline = self.clock.now() + self.target.retry_s
         result = self._try_send(method, path, body, deadline)
         if isinstance(result, float):
@@ -145,7 +145,7 @@ class Rest:
 
     def _check_type(self, shape: type, value: Any) -> Any:
         if not isinstance(value, shape):
-            raise NoAnswer(f"{self.target.url} {_NOT_CONNECT}")
+            raise NoResponse(f"{self.target.url} {_NOT_CONNECT}")
         return value
 
     def _send(self, method: str, path: str, body: object) -> httpx2.Response:
@@ -168,17 +168,17 @@ class Rest:
             hint = hints.connection_hint(cause, url)
             raise Unreachable(f"Cannot connect to {url}: {_describe_error(cause)}", hint=hint) from exc
         except httpx2.TimeoutException as exc:
-            raise NoAnswer(
+            raise NoResponse(
                 f"{url} did not respond within {self.target.timeout_s:g} s; the request may still take effect",
                 hint=hints.SLOW,
             ) from exc
         except httpx2.RemoteProtocolError as exc:
-            raise NoAnswer(
+            raise NoResponse(
                 f"{url} closed the connection without a response: {exc}", hint=closed_hint
             ) from exc
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             text = f"Request to {url} failed: {str(exc) or type(exc).__name__}"
-            raise NoAnswer(text, hint=closed_hint if isinstance(exc, httpx2.NetworkError) else "") from exc
+            raise NoResponse(text, hint=closed_hint if isinstance(exc, httpx2.NetworkError) else "") from exc
 
     def _open_client(self) -> httpx2.Client:
         if self._client is None:
@@ -206,7 +206,7 @@ class Rest:
         try:
             return response.json()
         except (ValueError, RecursionError) as exc:
-            raise NoAnswer(f"{self.target.url} {_NOT_CONNECT}") from exc
+            raise NoResponse(f"{self.target.url} {_NOT_CONNECT}") from exc
 
     def _to_refused(self, response: httpx2.Response, text: str, resource: str, *, repeated: bool) -> Refused:
         status = response.status_code

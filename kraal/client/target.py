@@ -12,7 +12,7 @@ from kraal.core.errors import BadRequest
 DEFAULT_URL = "http://127.0.0.1:8083"
 
 
-class BadTarget(BadRequest):
+class InvalidTarget(BadRequest):
     """The connection options are invalid."""
 
 
@@ -40,19 +40,19 @@ def parse_target(
     timeout_s: float = 100.0,
     retry_s: float = 30.0,
 ) -> Target:
-    """Parse a URL; `host:port` means http, and credentials in the URL take precedence. Raises BadTarget."""
+    """Parse a URL; `host:port` means http, and credentials in the URL take precedence. Raises InvalidTarget."""
     parts = _split(url.strip())
     shown_url = _without_credentials(parts)
     if parts.scheme not in ("http", "https"):
-        raise BadTarget(f"Invalid worker URL '{shown_url}'; expected http:// or https://.")
+        raise InvalidTarget(f"Invalid worker URL '{shown_url}'; expected http:// or https://.")
     if parts.query or parts.fragment:
-        raise BadTarget(f"Invalid worker URL '{shown_url}'; query and fragment are not allowed.")
+        raise InvalidTarget(f"Invalid worker URL '{shown_url}'; query and fragment are not allowed.")
     if parts.username is not None:
         user, password = unquote(parts.username), unquote(parts.password or "")
     if password is not None and user is None:
-        raise BadTarget("Password without user; set KRAAL_USER too, or specify both in the URL.")
+        raise InvalidTarget("Password without user; set KRAAL_USER too, or specify both in the URL.")
     if cacert is not None and parts.scheme != "https":
-        raise BadTarget(f"--cacert requires an https URL, but the URL is {shown_url}.")
+        raise InvalidTarget(f"--cacert requires an https URL, but the URL is {shown_url}.")
     return Target(
         url=shown_url,
         user=user,
@@ -73,7 +73,7 @@ def _split(url: str) -> SplitResult:
         parts = None
     if parts is None or not parts.hostname or port == 0:  # with an @, it may contain a password
         url_text = "" if "@" in url else f" '{url}'"
-        raise BadTarget(f"Invalid worker URL{url_text}; expected something like http://host:8083.")
+        raise InvalidTarget(f"Invalid worker URL{url_text}; expected something like http://host:8083.")
     return parts
 
 

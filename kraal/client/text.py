@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from kraal.client.terminal.colors import cell_color, painted
+from kraal.client.terminal.colors import cell_color, colorize
 from kraal.core.printable import printable
 
 _GAP = "   "
@@ -59,13 +59,13 @@ def _in_colors(line: str, head: Sequence[str], cells: Sequence[str]) -> str:
     parts = []
     for title, cell in zip(head, cells, strict=True):
         end = start + len(cell)
-        parts.append(_colored(line[start:end], cell_color(title.strip(), cell.strip())))
+        parts.append(_colorize(line[start:end], cell_color(title.strip(), cell.strip())))
         parts.append(line[end : end + len(_GAP)])
         start = end + len(_GAP)
     return "".join(parts)
 
 
-def _colored(text: str, color: str | None) -> str:
+def _colorize(text: str, color: str | None) -> str:
     """Return a text with its letters colored, and the blanks around them as they are."""
     letters = text.strip()
-    return text.replace(letters, painted(letters, color), 1) if letters and color else text
+    return text.replace(letters, colorize(letters, color), 1) if letters and color else text

@@ -1,6 +1,6 @@
 """Wait until connectors reach their target state.
 
-Connect answers requests before it carries them out, and reports old states for a moment. Therefore a state that may be
+Connect answers requests before it carries them out, and briefly reports old states. Therefore a state that may be
 outdated counts only after it has not changed for a while; see `required_s`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kraal.client import hints
-from kraal.client.rest import NoAnswer, Refused, Rest, Unreachable
+from kraal.client.rest import NoResponse, Refused, Rest, Unreachable
 from kraal.client.status_tables import RUNNING, Status, Statuses, Verdict, summary, verdict
 from kraal.core.errors import KraalError
 
@@ -36,18 +36,18 @@ class _PollResult:
     """State of the connector, for errors."""
 
 
-class NeverReached(KraalError):
+class StateUnreachable(KraalError):
     """A connector cannot reach its target state."""
 
 
-class TooLate(KraalError):
+class WaitTimedOut(KraalError):
     """A connector did not reach its target state; the message contains its status."""
 
 
 def fetch(rest: Rest) -> Statuses:
     """Return the status of every connector by name; None for connectors without a status.
 
-    Raises Refused, NoAnswer, Unreachable.
+    Raises Refused, NoResponse, Unreachable.
     """
     names = rest.names()
     statuses = rest.get("connectors", query=[("expand", "status")])
@@ -55,7 +55,7 @@ def fetch(rest: Rest) -> Statuses:
 
 
 def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | None:
-    """Return the status of a connector, None if it has none. Raises Refused, NoAnswer, Unreachable.
+    """Return the status of a connector, None if it has none. Raises Refused, NoResponse, Unreachable.
 
     `expand` requests additional fields; Java workers ignore it.
     """
@@ -99,11 +99,11 @@ def wait(
         for name in list(remaining):
             try:
                 poll = _poll(rest, name, remaining[name])
-            except NeverReached as error:
+            except StateUnreachable as error:
                 yield name, error
                 del remaining[name]
                 continue
-            except (Refused, NoAnswer, Unreachable) as error:  # the worker may restart
+            except (Refused, NoResponse, Unreachable) as error:  # the worker may restart
                 problem = str(error)
                 continue
             now = rest.clock.now()
@@ -112,20 +112,20 @@ def wait(
             minimum_s = required_s(poll.verdict, settle_s.get(name, 0.0))
             if minimum_s is not None and now - last[name][1] >= minimum_s:
                 failed = poll.verdict is Verdict.FAILED
-                yield name, TooLate(f"{name} failed: {poll.text}", hint=hints.FAILED) if failed else None
+                yield name, WaitTimedOut(f"{name} failed: {poll.text}", hint=hints.FAILED) if failed else None
                 del remaining[name]
         if remaining and rest.clock.now() >= deadline:
             for name, state in remaining.items():
                 description = problem or (last[name][0].text if name in last else summary(None))
                 text = f"{name} is not {state} after {timeout_s:g} s: {description}"
-                yield name, TooLate(text, hint=hints.TOO_LATE)
+                yield name, WaitTimedOut(text, hint=hints.TOO_LATE)
             return
         if remaining:
             rest.clock.pause(min(_POLL_INTERVAL_S, max(deadline - rest.clock.now(), 0.01)))
 
 
 def _poll(rest: Rest, name: str, target: str) -> _PollResult:
-    """Poll a connector once. Raises Refused, NoAnswer, Unreachable, NeverReached."""
+    """Poll a connector once. Raises Refused, NoResponse, Unreachable, StateUnreachable."""
     status = fetch_one(rest, name)
     if target == NO_LAG:
         return _lag(rest, name, status)
@@ -136,15 +136,17 @@ def _poll(rest: Rest, name: str, target: str) -> _PollResult:
 
 
 def _lag(rest: Rest, name: str, status: Status | None) -> _PollResult:
-    """Poll the lag of a sink. Raises NeverReached for a source, or if the worker does not report lag."""
+    """Poll the lag of a sink. Raises StateUnreachable for a source, or if the worker does not report lag."""
     if status is None or verdict(status, RUNNING) is Verdict.FAILED:
         current_verdict = Verdict.PENDING if status is None else Verdict.FAILED
         return _PollResult(status, current_verdict, summary(status))
     if status.get("type") == "source":
-        raise NeverReached(f"{name} is a source connector, which has no lag")
+        raise StateUnreachable(f"{name} is a source connector, which has no lag")
     entries = rest.get("connectors", name, "offsets", query=[("expand", "lag")])["offsets"]
     if any("lag" not in each for each in entries):
-        raise NeverReached(f"{rest.target.url} does not report the lag of {name}; only Kraal's workers do")
+        raise StateUnreachable(
+            f"{rest.target.url} does not report the lag of {name}; only Kraal's workers do"
+        )
     if not entries:
         return _PollResult(status, Verdict.PENDING, "it has not committed an offset yet")
     lagging = [each for each in entries if each["lag"] != 0]

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from kraal.client.rest import NoAnswer, Refused, Unreachable
+from kraal.client.rest import NoResponse, Refused, Unreachable
 from kraal.client.status_tables import STATUS_HEAD, Statuses, change_line, changes, status_rows
-from kraal.client.terminal.screen import Screen, fitted
+from kraal.client.terminal.screen import Screen, fit_lines
 from kraal.client.text import cut, table
 from kraal.core.printable import printable
 
@@ -28,25 +28,25 @@ def frame(
     rows = status_rows(statuses)
     body = table(STATUS_HEAD, rows, columns, colored=colored) if statuses else ["No connectors."]
     room = lines - len(head) - 1  # the last line stays free for the cursor
-    return head + fitted(body, room, columns, "lines; specify connectors to watch")
+    return head + fit_lines(body, room, columns, "lines; specify connectors to watch")
 
 
 class Polled(Generic[R]):
     """The last answer of a worker that is polled. Not thread-safe."""
 
     def __init__(self, poll: Callable[[], R]) -> None:
-        """Poll for the first time. Raises Refused, NoAnswer, Unreachable."""
+        """Poll for the first time. Raises Refused, NoResponse, Unreachable."""
         self._poll = poll
         self.last = poll()
         self.problem = ""
         """Error of the latest poll; empty if it succeeded."""
 
-    def again(self) -> None:
+    def refresh(self) -> None:
         """Poll; if that fails, keep the last answer and note the problem."""
         try:
             self.last = self._poll()
             self.problem = ""
-        except (Refused, NoAnswer, Unreachable) as error:
+        except (Refused, NoResponse, Unreachable) as error:
             self.problem = printable(str(error))
 
 
@@ -70,7 +70,7 @@ class Watch:
             )
             screen.draw(screen_lines)
             self._pause(self._interval_s)
-            polled.again()
+            polled.refresh()
 
     def as_lines(self, say: Say, print_error: Say, *, as_json: bool) -> None:
         """Print the current states and then each change, one line each. Raises the errors of the first poll."""
@@ -83,7 +83,7 @@ class Watch:
                 say(line or f"{time} {printable(change_line(change))}")
             previous, problem = polled.last, polled.problem
             self._pause(self._interval_s)
-            polled.again()
+            polled.refresh()
             if polled.problem != problem:
                 print_error(f"{_now()} {polled.problem or 'the worker responds again'}")
 

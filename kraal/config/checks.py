@@ -39,7 +39,7 @@ def allowed_by(check: Check | None) -> str:
     return check.allows if isinstance(check, Rule) else ""
 
 
-def _listed(texts: tuple[str, ...]) -> str:
+def _join(texts: tuple[str, ...]) -> str:
     return ", ".join(f"`{text}`" if text else "empty" for text in texts)
 
 
@@ -93,7 +93,7 @@ def unless_null(inner: Check) -> Rule:
 def one_of(*allowed: str) -> Rule:
     """Require one of the texts, case-sensitively."""
 
-    @rule(_listed(allowed))
+    @rule(_join(allowed))
     def check(name: str, value: object) -> str | None:
         if value in allowed:
             return None
@@ -106,7 +106,7 @@ def one_of_ignoring_case(*allowed: str) -> Rule:
     """Require one of the texts, ignoring case; errors show `allowed` in its order."""
     upper = {text.upper() for text in allowed}
 
-    @rule(f"{_listed(allowed)}, in any letter case")
+    @rule(f"{_join(allowed)}, in any letter case")
     def check(name: str, value: object) -> str | None:
         if isinstance(value, str) and value.upper() in upper:
             return None

@@ -21,7 +21,7 @@ _POSITION: Final = re.compile(r" at position \d+( \(line .*\))?$")
 
 def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
     """Compile a Java regular expression. Raises ValueError with the reason."""
-    if (reason := patterns.why_too_long(text)) is not None:
+    if (reason := patterns.length_refusal(text)) is not None:
         raise ValueError(reason)
     try:
         python = translate(text, ignore_case=ignore_case)
@@ -34,7 +34,7 @@ def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
         raise ValueError(str(exc) if python == text else _POSITION.sub("", str(exc))) from exc
 
 
-def why_refused(text: str) -> str | None:
+def refusal(text: str) -> str | None:
     """Return why a text is not a valid expression; None if it is valid."""
     try:
         compile_pattern(text)
@@ -48,5 +48,5 @@ def java_regex(name: str, value: object) -> str | None:
     """Require a Java regular expression; the error detail is Python's. Source: RegexValidator of the transforms."""
     if value is None:
         return invalid(name, None, "Invalid regex: it is empty")
-    reason = why_refused(str(value))
+    reason = refusal(str(value))
     return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")

@@ -225,7 +225,7 @@ class ConfigDef:
         parsed = {name: value.value for name, value in values.items()}
         for key in self:
             if key.recommender is not None:
-                values[key.name] = _advised(key.recommender, values[key.name], parsed)
+                values[key.name] = _apply_recommender(key.recommender, values[key.name], parsed)
             for name in key.dependents:
                 if name not in self._keys:
                     error = f"{name} is referred in the dependents, but not defined."
@@ -241,7 +241,9 @@ class ConfigDef:
         return {value.name: value.value for value in values}
 
 
-def _advised(recommender: Recommender, value: ConfigValue, parsed: Mapping[str, object]) -> ConfigValue:
+def _apply_recommender(
+    recommender: Recommender, value: ConfigValue, parsed: Mapping[str, object]
+) -> ConfigValue:
     """Call a recommender; its exception becomes an error of the key."""
     try:
         advice = recommender(value.name, parsed)
@@ -252,18 +254,18 @@ def _advised(recommender: Recommender, value: ConfigValue, parsed: Mapping[str, 
 
 def _unprefixed_check(prefix: str, check: Check) -> Check:
     @rule(allowed_by(check))
-    def unprefixed(name: str, value: object) -> str | None:
+    def remove_prefix(name: str, value: object) -> str | None:
         return check(name.removeprefix(prefix), value)
 
-    return unprefixed
+    return remove_prefix
 
 
 def _unprefixed_recommender(prefix: str, recommender: Recommender) -> Recommender:
-    def unprefixed(name: str, values: Mapping[str, object]) -> Recommendation:
+    def remove_prefix(name: str, values: Mapping[str, object]) -> Recommendation:
         below = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
         return recommender(name.removeprefix(prefix), below)
 
-    return unprefixed
+    return remove_prefix
 
 
 def _read(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:

@@ -63,17 +63,17 @@ class Pattern:
 
 def compile_pattern(text: str, python: str) -> Pattern:
     """Compile `python`, the translation of the user's `text`. Raises ValueError with the reason."""
-    if (reason := why_too_long(text) or why_refused(python)) is not None:
+    if (reason := length_refusal(text) or refusal(python)) is not None:
         raise ValueError(reason)
     return Pattern(text, regex.compile(python, _FLAGS))
 
 
-def why_refused(text: str) -> str | None:
+def refusal(text: str) -> str | None:
     """Return why a text is not a valid or allowed expression in Python's syntax; None if it is."""
-    if (reason := _why_not_python(text)) is not None:
+    if (reason := _python_refusal(text)) is not None:
         return reason
     if (repeated := _weigh(text).repeated) > MAX_REPEATED_PARTS:
-        return _too_much(repeated)
+        return _repetition_error(repeated)
     try:
         regex.compile(text, _FLAGS)
     except (regex.error, ValueError, OverflowError) as exc:
@@ -83,14 +83,14 @@ def why_refused(text: str) -> str | None:
     return None
 
 
-def why_too_long(text: str) -> str | None:
+def length_refusal(text: str) -> str | None:
     """Return why a user's expression has too many characters; None if it has not. A translation may have more."""
     if len(text) > MAX_PATTERN_LENGTH:
         return f"it has {len(text)} characters, and {MAX_PATTERN_LENGTH} at most are allowed"
     return None
 
 
-def _why_not_python(text: str) -> str | None:
+def _python_refusal(text: str) -> str | None:
     try:
         re.compile(text)
     except (re.error, ValueError, OverflowError) as exc:
@@ -100,7 +100,7 @@ def _why_not_python(text: str) -> str | None:
     return None
 
 
-def _too_much(repeated: int) -> str:
+def _repetition_error(repeated: int) -> str:
     return (
         f"its repetitions, written out, have {repeated} parts, and {MAX_REPEATED_PARTS} at most are allowed"
     )

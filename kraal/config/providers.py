@@ -34,7 +34,7 @@ class _AllowedPaths:
         listed = params.get(_ALLOWED_PATHS, "")
         self._allowed = [_existing(os.path.normpath(path)) for path in listed.split(",")] if listed else None
 
-    def checked(self, path: str) -> str | None:
+    def check_path(self, path: str) -> str | None:
         """Return the path to read; log and return None if it is not allowed."""
         if self._allowed is None:
             return path
@@ -76,9 +76,9 @@ class _OfFiles(ConfigProvider):
     def configure(self, params: Mapping[str, str]) -> None:
         self._paths = _AllowedPaths(params)
 
-    def _checked(self, path: str) -> str | None:
+    def _check_path(self, path: str) -> str | None:
         """Return the path to read; None for an empty path and for one that is not allowed."""
-        return self._paths.checked(path) if path else None
+        return self._paths.check_path(path) if path else None
 
 
 class FileConfigProvider(_OfFiles):
@@ -86,7 +86,7 @@ class FileConfigProvider(_OfFiles):
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
-        file = self._checked(path)
+        file = self._check_path(path)
         if file is None:
             return ConfigData()
         try:
@@ -102,7 +102,7 @@ class DirectoryConfigProvider(_OfFiles):
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
-        directory = self._checked(path)
+        directory = self._check_path(path)
         if directory is None:
             return ConfigData()
         try:

@@ -110,14 +110,14 @@ class Resolved:
     def _without_values(self, key: str, value: str | None) -> str | None:
         if not value:
             return value
-        for text, raw in self._replaced():
+        for text, raw in self._replaceable_values():
             if value == text and names_secret(key):
                 return raw
             if len(text) >= ANYWHERE:
                 value = value.replace(text, raw)
         return value
 
-    def _replaced(self) -> list[tuple[str, str]]:
+    def _replaceable_values(self) -> list[tuple[str, str]]:
         """Return resolved values that are worth a search, the longest first, with their texts as written."""
         texts = {
             value: text

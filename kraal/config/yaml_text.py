@@ -40,7 +40,7 @@ def as_written(text: str) -> str | None:
     return None if text in ("", "~", "null", "Null", "NULL") else text
 
 
-def typed(text: str) -> object:
+def convert_scalar(text: str) -> object:
     """Convert a plain scalar by the core schema of YAML 1.2, without infinity and NaN, which JSON lacks."""
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
         return text[0] in "tT"
@@ -68,7 +68,7 @@ def read_yaml(text: str, plain: Plain) -> list[Any]:
             if not (isinstance(node, yaml.ScalarNode) and node.style is None and not node.value):
                 result.append(_value(node, plain))
     except yaml.MarkedYAMLError as exc:
-        raise _located(exc) from exc
+        raise _add_line(exc) from exc
     except yaml.reader.ReaderError as exc:
         line = text.count("\n", 0, exc.position) + 1
         raise YamlError(f"line {line}: the character U+{exc.character:04X} is not allowed") from exc
@@ -140,7 +140,7 @@ def _error(mark: Any, problem: str) -> YamlError:
     return YamlError(f"line {mark.line + 1 if mark else 1}: {problem}")
 
 
-def _located(error: yaml.MarkedYAMLError) -> YamlError:
+def _add_line(error: yaml.MarkedYAMLError) -> YamlError:
     """Give PyYAML's error the line where the token begins that cannot be read, or else where the problem is."""
     scanner = isinstance(error, yaml.scanner.ScannerError)
     mark = (error.context_mark if scanner else None) or error.problem_mark
@@ -150,11 +150,11 @@ def _located(error: yaml.MarkedYAMLError) -> YamlError:
 
 def to_yaml(value: Any) -> str:
     """Return a JSON value as a document, with a line end."""
-    text = _dumped(value, allow_unicode=True)
-    return text if printable(text, keep="\n\t") == text else _dumped(value, allow_unicode=False)
+    text = _dump(value, allow_unicode=True)
+    return text if printable(text, keep="\n\t") == text else _dump(value, allow_unicode=False)
 
 
-def _dumped(value: Any, *, allow_unicode: bool) -> str:
+def _dump(value: Any, *, allow_unicode: bool) -> str:
     text: str = yaml.dump(
         value,
         Dumper=_Dumper,
@@ -187,7 +187,7 @@ class _Dumper(yaml.SafeDumper):
 
     @override
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        unquoted = _UNQUOTED.fullmatch(data) and data.lower() not in _WORDS and typed(data) == data
+        unquoted = _UNQUOTED.fullmatch(data) and data.lower() not in _WORDS and convert_scalar(data) == data
         style = "|" if _is_block(data) else None if unquoted else '"'
         return self.represent_scalar(_STR, data, style)
 

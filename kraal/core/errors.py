@@ -11,13 +11,13 @@
     │   ├── AlreadyExists         409
     │   ├── NotLeader             409   forwarded before a client sees it
     │   ├── NotOwner              409   forwarded before a client sees it
-    │   └── Momentary             409   a rebalance is under way; answered with Retry-After
+    │   └── RetryableConflict             409   a rebalance is under way; answered with Retry-After
     ├── Unavailable               503   starting, or too busy
     ├── TimedOut                  500   no answer in time; says what was going on
     ├── StoreError                500   a log could not be read or written
     │   ├── Fenced                500   a newer leader or task writes now (KIP-618)
     │   ├── GroupInUse            500   a consumer group has members: only they may change its offsets
-    │   └── TopicUnfit            500   an internal topic has unsuitable settings; the worker cannot start
+    │   └── TopicUnusable            500   an internal topic has unsuitable settings; the worker cannot start
     │       └── TopicMisconfigured 500  until an administrator changes the topic
     ├── ProtocolError             500   bytes that do not follow their format
     ├── ProviderFailed            500   a config provider could not resolve a variable
@@ -119,7 +119,7 @@ class NotOwner(Conflict):
         self.owner_url = owner_url
 
 
-class Momentary(Conflict):
+class RetryableConflict(Conflict):
     """A rebalance or catch-up is under way; the same request succeeds shortly after."""
 
     retry_after_s: int = 1
@@ -151,11 +151,11 @@ class GroupInUse(StoreError):
     """A sink's consumer group still has members, so nobody else can change its offsets."""
 
 
-class TopicUnfit(StoreError):
+class TopicUnusable(StoreError):
     """An internal topic has unsuitable settings; a retry does not help."""
 
 
-class TopicMisconfigured(TopicUnfit):
+class TopicMisconfigured(TopicUnusable):
     """An internal topic has settings that an administrator can change; the hint has the command."""
 
 

@@ -5,7 +5,7 @@ coordinator, so it ends before the coordinator gives the work to another worker.
 another worker could do as well; docs/ARCHITECTURE.md ("A lost heartbeat") lists each check with its consequence.
 
 The lease ends without a message, and returns with the next answer. The group reports the loss of its coordinator by
-`GroupHooks.lost`, usually earlier; the herder then stops the work (`GroupLost`).
+`GroupHooks.on_lost`, usually earlier; the herder then stops the work (`GroupLost`).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Lease:
         age_s = self._heartbeat_age_s()
         holds = age_s < LEASE_FRACTION * self._session_timeout_s
         if holds is self._is_lost or not self._was_held:
-            self._changed(age_s, holds=holds)
+            self._log_change(age_s, holds=holds)
         return holds
 
-    def _changed(self, age_s: float, *, holds: bool) -> None:
+    def _log_change(self, age_s: float, *, holds: bool) -> None:
         with self._lock:
             if holds and not self._was_held:
                 self._was_held = True

@@ -76,17 +76,17 @@ class Loggers:
         """Return a logger's level; None for an unknown logger. `root` is accepted in any case."""
         with self._lock:
             if _is_root(name):
-                return self._shown(ROOT, self._root)
+                return self._to_level(ROOT, self._root)
             name = current_name(name)
-            logger = self._known().get(name)
-            return None if logger is None else self._shown(name, logger)
+            logger = self._loggers_by_name().get(name)
+            return None if logger is None else self._to_level(name, logger)
 
     def all_levels(self) -> dict[str, LoggerLevel]:
         """Return the levels of all loggers, sorted by name, without those that are OFF."""
         with self._lock:
             return {
-                name: self._shown(name, logger)
-                for name, logger in sorted(self._known().items())
+                name: self._to_level(name, logger)
+                for name, logger in sorted(self._loggers_by_name().items())
                 if level_name(logger.getEffectiveLevel()) != "OFF"
             }
 
@@ -105,7 +105,7 @@ class Loggers:
         with self._lock:
             start = "" if _is_root(namespace) else namespace
             first = self._root.manager.getLogger(namespace) if start else self._root
-            loggers = self._known()
+            loggers = self._loggers_by_name()
             affected = {n: each for n, each in loggers.items() if not start or n.startswith(start)}
             before = {name: each.getEffectiveLevel() for name, each in affected.items()}
             first.setLevel(number)
@@ -119,13 +119,13 @@ class Loggers:
             listener(namespace, level_name(number))
         return changed
 
-    def _known(self) -> dict[str, logging.Logger]:
+    def _loggers_by_name(self) -> dict[str, logging.Logger]:
         """Return all loggers by name, without placeholders for parent names."""
         listed = list(self._root.manager.loggerDict.items())
         below = {name: each for name, each in listed if isinstance(each, logging.Logger)}
         return {**below, ROOT: self._root}
 
-    def _shown(self, name: str, logger: logging.Logger) -> LoggerLevel:
+    def _to_level(self, name: str, logger: logging.Logger) -> LoggerLevel:
         return LoggerLevel(level_name(logger.getEffectiveLevel()), self._modified.get(name))
 
 

@@ -2,7 +2,7 @@
 
 Each line names the worker and, if known, the group generation and the connector or task. Secrets are removed
 (`kraal.core.secrets`). An actor's thread sets its subject at start (`about`); functions that it passes to the engine's
-threads keep it (`carried`). The subject is a context variable, read only when a line is written.
+threads keep it (`with_subject`). The subject is a context variable, read only when a line is written.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def subject(name: str) -> tuple[str, int | None]:
     return "", None
 
 
-def carried(function: Callable[[], None]) -> Callable[[], None]:
+def with_subject(function: Callable[[], None]) -> Callable[[], None]:
     """Wrap `function` so that its log lines on another thread keep this thread's subject."""
     name = about.get()
 

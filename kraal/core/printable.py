@@ -16,14 +16,16 @@ _NOT_PLAIN: Final = re.compile(r"[^ -~]")
 def printable(text: str, *, keep: str = "") -> str:
     r"""Return a text with all invisible characters escaped, such as `\x1b`, except those in `keep`."""
 
-    def escaped(match_: re.Match[str]) -> str:
+    def escape(match_: re.Match[str]) -> str:
         each = match_[0]
-        return each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escaped(each)
+        return (
+            each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escape_character(each)
+        )
 
-    return _NOT_PLAIN.sub(escaped, text)
+    return _NOT_PLAIN.sub(escape, text)
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
@@ -32,12 +34,12 @@ def one_line(text: str) -> str:
     return printable(" ".join(line.strip() for line in text.splitlines() if line.strip()))
 
 
-def first_of(texts: Sequence[str], most: int) -> str:
+def join_first(texts: Sequence[str], most: int) -> str:
     """Return the first `most` texts as a list, with the number of the others: `a, b and 3 more`."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return `1 worker`, `2 workers`, `1,200 workers`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -180,8 +180,8 @@ class Progress:
 
 
 @contextmanager
-def aside() -> Iterator[None]:
-    """Take the line in place away and keep others from drawing, so that lines can be printed."""
+def pause_drawing() -> Iterator[None]:
+    """Erase the progress line and suspend drawing, so that lines can be printed."""
     with _lock:
         if _shown:
             _shown[-1].erase()

@@ -48,7 +48,7 @@ def routed_path(raw_path: bytes) -> str:
     return raw_path.decode("latin-1").removesuffix("/") or "/"
 
 
-def decoded(segment: str) -> str:
+def decode_segment(segment: str) -> str:
     """Decode one segment of a path. Raises BadRequest."""
     if _BROKEN_ESCAPE.search(segment):
         raise BadRequest(

@@ -7,7 +7,7 @@ keys with names such as `password` (`names_secret`), and every value that a conf
 Short or common values must not blank the whole log, and the positions of redacted text must reveal nothing about a long
 value. Values of fewer than 4 characters are never searched; values of fewer than 8 are hidden only as separate words;
 longer ones anywhere, also escaped (JSON, Python's `repr`, URLs). Words that are common in logs, such as `true` or
-`localhost`, are not secrets. In a text of several lines, each line of 12 characters or more is hidden by itself.
+`localhost`, are not secrets. In a text of several lines, each line of 12 characters or more is hidden separately.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Secrets:
         # Separate searches are much faster than one combined expression, because matches are rare.
         for form in self._forms:
             if form in text:
-                text = replaced(form, HIDDEN, text)
+                text = replace_value(form, HIDDEN, text)
                 self._mark_used(form)
         return text
 
@@ -132,7 +132,7 @@ secrets = Secrets()
 """The registry of this process."""
 
 
-def replaced(value: str, by: str, text: str) -> str:
+def replace_value(value: str, by: str, text: str) -> str:
     """Replace a value by `by`: a long one anywhere, a short one only as a separate word."""
     if len(value) >= ANYWHERE:
         return text.replace(value, by)

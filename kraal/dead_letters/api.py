@@ -38,13 +38,13 @@ class LettersKafka(Protocol):
     def internal(self) -> frozenset[str] | None:
         """Internal topics of the Connect cluster; None if unknown."""
 
-    def compacted(self, topics: Collection[str]) -> set[str]:
+    def compacted_topics(self, topics: Collection[str]) -> set[str]:
         """Return the compacted ones of these topics; internal topics of a Connect cluster are compacted."""
 
     def spans(self, topic: str) -> dict[int, Span]:
         """Return the offsets of each partition of a topic; empty if the topic does not exist."""
 
-    def committed(self, group: str, topic: str) -> dict[int, int]:
+    def committed_offsets(self, group: str, topic: str) -> dict[int, int]:
         """Return the committed offsets of a group by partition."""
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:

@@ -96,7 +96,7 @@ class Kafka:
             raise self._to_error("failed to list topics", exc) from exc
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
-    def compacted(self, topics: Collection[str]) -> set[str]:
+    def compacted_topics(self, topics: Collection[str]) -> set[str]:
         """Return the compacted ones of these topics. Raises KafkaUnavailable."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         try:
@@ -124,7 +124,7 @@ class Kafka:
         except (ck.KafkaException, TypeError) as exc:  # None after a timeout
             raise self._to_error(f"failed to list offsets of topic {topic}", exc) from exc
 
-    def committed(self, group: str, topic: str) -> dict[int, int]:
+    def committed_offsets(self, group: str, topic: str) -> dict[int, int]:
         """Return the committed offsets of a group by partition. Raises KafkaUnavailable."""
         partitions = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
         action = f"failed to fetch the committed offsets of group {group}"
@@ -295,7 +295,7 @@ class Kafka:
             raise self._to_error("cannot be used with these client configs", exc) from exc
 
     def _to_error(self, action: str, cause: object) -> KafkaUnavailable:
-        reason = self._last_error.added_to(cause) if cause else ""
+        reason = self._last_error.append_to(cause) if cause else ""
         return KafkaUnavailable(f"Kafka at {self.address} {action}" + (f": {reason}" if reason else ""))
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from kraal.dead_letters.api import LettersKafka, Span
 from kraal.dead_letters.records import DeadLetter
-from kraal.dead_letters.selection import Box, last
+from kraal.dead_letters.selection import Box, last_offsets
 
 Read = Callable[[Mapping[int, Span]], Iterator[DeadLetter]]
 """Reads the letters of a box from spans of its topic."""
@@ -37,7 +37,9 @@ def read_letters(kafka: LettersKafka, box: Box, spans: Mapping[int, Span]) -> It
     return (letter for letter in kafka.read(box.topic, spans) if box.holds(letter))
 
 
-def latest(read: Read, spans: Mapping[int, Span], limit: int, *, max_offsets: int | None = None) -> Found:
+def read_latest(
+    read: Read, spans: Mapping[int, Span], limit: int, *, max_offsets: int | None = None
+) -> Found:
     """Return the latest letters; the window grows until it has enough, or `max_offsets` of each partition are searched.
 
     Once `read` raises OutOfBounds, the result of the previous window is returned. Raises OutOfBounds for the first
@@ -46,7 +48,7 @@ def latest(read: Read, spans: Mapping[int, Span], limit: int, *, max_offsets: in
     previous: Found | None = None
     size = limit
     while True:
-        window = last(spans, size)
+        window = last_offsets(spans, size)
         try:
             letters = heapq.nlargest(limit, read(window), key=_by_time)
         except OutOfBounds:

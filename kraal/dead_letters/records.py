@@ -48,7 +48,7 @@ class DeadLetter:
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     truncated: Mapping[str, int] = field(default_factory=dict)
-    """Sizes in bytes of the parts that `shortened` cut: `key`, `value`, `headers`, `error`."""
+    """Sizes in bytes of the parts that `truncate` shortened: `key`, `value`, `headers`, `error`."""
 
     @property
     def place(self) -> str:
@@ -94,7 +94,7 @@ class Target:
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
 
 
-def shortened(letter: DeadLetter, max_bytes: int) -> DeadLetter:
+def truncate(letter: DeadLetter, max_bytes: int) -> DeadLetter:
     """Truncate the key, the value, each error header and all own headers together to `max_bytes` each."""
     truncated: dict[str, int] = {}
 

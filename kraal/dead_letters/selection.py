@@ -88,12 +88,12 @@ def from_offset(spans: Mapping[int, Span], topic: str, partition: int, offset: i
     return {partition: Span(offset, span.end)}
 
 
-def last(spans: Mapping[int, Span], count: int) -> dict[int, Span]:
+def last_offsets(spans: Mapping[int, Span], count: int) -> dict[int, Span]:
     """Return the last `count` offsets of each partition."""
     return {number: Span(max(span.first, span.end - count), span.end) for number, span in spans.items()}
 
 
-def not_yet(spans: Mapping[int, Span], committed: Mapping[int, int]) -> dict[int, Span]:
+def uncommitted_offsets(spans: Mapping[int, Span], committed: Mapping[int, int]) -> dict[int, Span]:
     """Return the offsets after those that a group has committed."""
     return {
         number: Span(min(max(span.first, committed.get(number, span.first)), span.end), span.end)

@@ -111,14 +111,14 @@ def find_targets(
     topics = frozenset(allowed)
     if config is not None:
         configured = frozenset(split_list(str(config.get(TOPICS) or "")))
-        candidates = ({*active} | _matched(str(config.get(TOPICS_REGEX) or ""), kafka)) - configured
+        candidates = ({*active} | _matching_topics(str(config.get(TOPICS_REGEX) or ""), kafka)) - configured
         if internal is None and candidates:
-            candidates -= kafka.compacted(candidates & kafka.partitions.keys())
+            candidates -= kafka.compacted_topics(candidates & kafka.partitions.keys())
         topics |= configured | candidates
     return Targets(None, topics - (internal or frozenset()), internal or frozenset())
 
 
-def _matched(pattern: str, kafka: LettersKafka) -> set[str]:
+def _matching_topics(pattern: str, kafka: LettersKafka) -> set[str]:
     if not pattern.strip():
         return set()
     try:

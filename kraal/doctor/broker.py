@@ -8,7 +8,7 @@ from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic
 from kraal.core.errors import KraalError, StoreError
 from kraal.doctor.connection import unreachable
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.permissions import Reader, check_permissions, judge_cluster
 from kraal.doctor.storage_topics import check_creation, check_times, check_topic, look_up
 from kraal.doctor.subject import Subject
@@ -32,7 +32,7 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
         if subject.distributed is not None:
             yield Finding("topics.exist", Level.SKIPPED, "The internal topics cannot be looked up")
         return
-    yield ok("broker.reachable", f"The cluster {cluster} answers at {config.bootstrap_servers}")
+    yield passed("broker.reachable", f"The cluster {cluster} answers at {config.bootstrap_servers}")
     if subject.distributed is not None:
         admin = TopicAdmin(options, client_id="kraal-doctor", timeout_s=_TIMEOUT_S)
         try:

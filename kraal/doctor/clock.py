@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 
 _TIMEX_BYTES = 1024
 """More than `struct timex` has on any Linux; zeros ask for the state and set nothing. Source: adjtimex(2)."""
@@ -31,7 +31,7 @@ def check_clock() -> Iterator[Finding]:
             "The kernel does not report whether its clock is synchronized",
         )
     else:
-        yield synchronized(state)
+        yield check_synchronization(state)
 
 
 def kernel_state() -> int | None:
@@ -44,10 +44,10 @@ def kernel_state() -> int | None:
     return None if state < 0 else state
 
 
-def synchronized(state: int) -> Finding:
+def check_synchronization(state: int) -> Finding:
     """Judge the state of the kernel's clock."""
     if state != _TIME_ERROR:
-        return ok("clock.synchronized", "The kernel's clock is synchronized")
+        return passed("clock.synchronized", "The kernel's clock is synchronized")
     what = "The kernel does not count its clock as synchronized"
     return Finding("clock.synchronized", Level.HINT, what, _FIX)
 
@@ -56,7 +56,7 @@ def judge_record_time(topic: str, latest_s: float, now_s: float) -> Finding:
     """Judge the time of a topic's latest record, in seconds since the epoch; its age does not matter."""
     ahead_s = latest_s - now_s
     if ahead_s <= TOLERANCE_S:
-        return ok("clock.records", f"No record of the topic {topic} is from the future")
+        return passed("clock.records", f"No record of the topic {topic} is from the future")
     what = f"A record of the topic {topic} is from {ahead_s:,.0f} s in the future: this clock is behind its writer's"
     return Finding("clock.records", Level.WARNING, what, _FIX)
 
@@ -77,7 +77,7 @@ def judge_worker_time(url: str, date: str | None, sent_s: float, received_s: flo
     worker_s = (worker_time if worker_time.tzinfo else worker_time.replace(tzinfo=UTC)).timestamp()
     offset_s = worker_s - received_s if worker_s > received_s else min(worker_s + 1 - sent_s, 0.0)
     if abs(offset_s) <= TOLERANCE_S:
-        return ok(
+        return passed(
             "clock.worker", f"The clock of {url} differs from this machine's by less than {TOLERANCE_S:g} s"
         )
     direction = "ahead of" if offset_s > 0 else "behind"

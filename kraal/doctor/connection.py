@@ -108,14 +108,14 @@ def _causes(servers: str, client: Mapping[str, str]) -> list[Cause]:
         return []  # the client's error concerns the settings
     causes: list[Cause] = []
     for server in split_list(servers)[:_MAX_SERVERS]:
-        cause = tried(server, str(security.protocol), context)
+        cause = try_connection(server, str(security.protocol), context)
         if cause is None:
             return []
         causes.append(cause)
     return causes
 
 
-def tried(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause | None:
+def try_connection(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause | None:
     """Connect to a server, with TLS if there is a context; return the cause of a failure, or None."""
     host, _, port = server.rpartition("://")[2].rpartition(":")
     host = host.strip("[]")
@@ -124,7 +124,7 @@ def tried(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause |
             connection.settimeout(_CONNECT_TIMEOUT_S)
             if context is None:
                 return _plain(connection, server, protocol)
-            return _encrypted(connection, context, host, server, protocol)
+            return _try_handshake(connection, context, host, server, protocol)
     except socket.gaierror as exc:
         return Cause(
             f"the host {host} cannot be resolved ({exc.strerror})",
@@ -166,7 +166,7 @@ def _plain(connection: socket.socket, server: str, protocol: str) -> Cause | Non
     )
 
 
-def _encrypted(
+def _try_handshake(
     connection: socket.socket, context: ssl.SSLContext, host: str, server: str, protocol: str
 ) -> Cause | None:
     try:

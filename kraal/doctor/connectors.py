@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kraal.core.printable import first_of
+from kraal.core.printable import join_first
 from kraal.core.traces import root_cause
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 
 Expanded = Mapping[str, Any]
 _FAILED: Final = "FAILED"
@@ -27,7 +27,7 @@ def workers(expanded: Expanded) -> list[str]:
     return sorted(ids - {""})
 
 
-def failed(expanded: Expanded) -> Iterator[Finding]:
+def check_failed(expanded: Expanded) -> Iterator[Finding]:
     """Yield a finding for each failed connector, and one for the failed tasks of each connector."""
     all_ok = True
     for name, each in expanded.items():
@@ -44,12 +44,12 @@ def failed(expanded: Expanded) -> Iterator[Finding]:
             all_ok = False
     if all_ok:
         tasks_of_all = sum(len(_parts(each)) - 1 for each in expanded.values())
-        yield ok(
+        yield passed(
             "connectors.failed", f"None of {len(expanded)} connectors and {tasks_of_all} tasks has failed"
         )
 
 
-def stalled(expanded: Expanded) -> Iterator[Finding]:
+def check_stalled(expanded: Expanded) -> Iterator[Finding]:
     """Yield a finding for each stalled task; only Kraal's workers report them."""
     if not any("progress" in each for each in expanded.values()):
         if expanded:
@@ -86,7 +86,7 @@ def stalled(expanded: Expanded) -> Iterator[Finding]:
         what = f"Of the tasks on {', '.join(silent)} it is unknown whether they are stalled"
         yield Finding("connectors.stalled", Level.SKIPPED, what)
     elif not stalled_tasks and not any(causes.values()):
-        yield ok("connectors.stalled", "No task is stalled")
+        yield passed("connectors.stalled", "No task is stalled")
 
 
 def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -103,11 +103,11 @@ def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]
             if class_name not in known_names and "${" not in class_name:
                 users.setdefault(class_name, []).append(name)
     for class_name, names in users.items():
-        what = f"{url} lacks the plugin {class_name}, which is needed by {first_of(names, _MAX_SHOWN)}"
+        what = f"{url} lacks the plugin {class_name}, which is needed by {join_first(names, _MAX_SHOWN)}"
         fix = "Install the plugin on every worker, in a directory of plugin.path or with `kraal plugins add`."
         yield Finding("connectors.plugins", Level.WARNING, what, fix)
     if expanded and not users:
-        yield ok("connectors.plugins", f"{url} has the plugins of all connectors")
+        yield passed("connectors.plugins", f"{url} has the plugins of all connectors")
 
 
 def _parts(each: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -121,7 +121,7 @@ def _cause(part: Mapping[str, Any]) -> str:
 
 
 def _places(tasks: Sequence[Mapping[str, Any]]) -> str:
-    return first_of([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks], _MAX_SHOWN)
+    return join_first([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks], _MAX_SHOWN)
 
 
 def _classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:

@@ -80,6 +80,6 @@ IDS: Final[Mapping[str, str]] = {
 """Descriptions of the checks, by the ids of their findings."""
 
 
-def ok(check: str, what: str) -> Finding:
+def passed(check: str, what: str) -> Finding:
     """Return a finding that needs no action."""
     return Finding(check, Level.OK, what)

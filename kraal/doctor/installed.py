@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution, distributions
 from pathlib import Path
 
-from kraal.core.printable import first_of
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.core.printable import join_first
+from kraal.doctor.finding import Finding, Level, passed
 
 _MAX_SHOWN = 3
 _REINSTALL = (
@@ -28,10 +28,10 @@ def check_installed() -> Iterator[Finding]:
     except PackageNotFoundError:
         yield Finding("install.files", Level.SKIPPED, "Kraal is not installed, but runs from its source")
         return
-    yield from judged(kraal, distributions())
+    yield from check_files(kraal, distributions())
 
 
-def judged(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Finding]:
+def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Finding]:
     """Judge the files of a distribution; `others` are searched for the owner of a replaced file."""
     recorded = [each for each in kraal.files or () if each.hash is not None and _is_code(each)]
     missing = [str(each) for each in recorded if not _path(each).is_file()]
@@ -40,17 +40,18 @@ def judged(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Find
         yield Finding(
             "install.files",
             Level.ERROR,
-            f"Files of Kraal are missing: {first_of(missing, _MAX_SHOWN)}",
+            f"Files of Kraal are missing: {join_first(missing, _MAX_SHOWN)}",
             _REINSTALL,
         )
     owners = _owners(changed, others)
     if owners:
         replaced = [each for each in changed if each in owners]
-        what = f"{', '.join(sorted({*owners.values()}))} has replaced files of Kraal: {first_of(replaced, _MAX_SHOWN)}"
+        packages = ", ".join(sorted({*owners.values()}))
+        what = f"{packages} has replaced files of Kraal: {join_first(replaced, _MAX_SHOWN)}"
         yield Finding("install.files", Level.ERROR, what, _REINSTALL)
     modified = [each for each in changed if each not in owners]
     if modified:
-        what = f"Files of Kraal are not those that were installed: {first_of(modified, _MAX_SHOWN)}"
+        what = f"Files of Kraal are not those that were installed: {join_first(modified, _MAX_SHOWN)}"
         yield Finding("install.files", Level.WARNING, what, _REINSTALL)
     if not recorded:
         yield Finding(
@@ -59,7 +60,7 @@ def judged(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Find
             "Kraal's code is not in its distribution: the installation is editable",
         )
     elif not missing and not changed:
-        yield ok("install.files", f"Kraal's {len(recorded):,} files are those that were installed")
+        yield passed("install.files", f"Kraal's {len(recorded):,} files are those that were installed")
 
 
 def _is_code(file: PackagePath) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from kraal.config.worker.listeners import Listener
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.subject import Subject
 
 
@@ -20,7 +20,7 @@ def check_listeners(subject: Subject) -> Iterator[Finding]:
         return
     for listener in dict.fromkeys([*config.listeners, *(config.admin_listeners or ())]):
         yield free(listener)
-    yield advertised(config.advertised_url, is_standalone=subject.distributed is None)
+    yield check_advertised(config.advertised_url, is_standalone=subject.distributed is None)
 
 
 def free(listener: Listener) -> Finding:
@@ -39,10 +39,10 @@ def free(listener: Listener) -> Finding:
         if exc.errno in (errno.EACCES, errno.EPERM):
             fix = "Set `listeners` to a port of 1024 or higher, or grant the worker CAP_NET_BIND_SERVICE."
         return Finding("listeners.free", Level.ERROR, what, fix)
-    return ok("listeners.free", f"{listener} is free")
+    return passed("listeners.free", f"{listener} is free")
 
 
-def advertised(url: str, *, is_standalone: bool) -> Finding:
+def check_advertised(url: str, *, is_standalone: bool) -> Finding:
     """Judge the advertised URL; `is_standalone`: no other workers need it."""
     host = urlsplit(url).hostname or ""
     try:
@@ -57,4 +57,4 @@ def advertised(url: str, *, is_standalone: bool) -> Finding:
         what = f"The advertised host {host} is this machine's loopback address, so other machines cannot reach it"
         fix = "Set `rest.advertised.host.name`, unless all workers run on this machine."
         return Finding("listeners.advertised", Level.WARNING, what, fix)
-    return ok("listeners.advertised", f"{url} is advertised")
+    return passed("listeners.advertised", f"{url} is advertised")

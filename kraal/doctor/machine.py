@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.subject import Subject
 from kraal.jars.class_archive import known_archive
 from kraal.jars.errors import JavaMissing
@@ -67,7 +67,7 @@ def _container_memory() -> int | None:
 def memory(available: int) -> Finding:
     """Judge the available memory, in bytes."""
     if available >= MIN_MEMORY:
-        return ok("machine.memory", f"{available // _MB:,} MB of memory are available")
+        return passed("machine.memory", f"{available // _MB:,} MB of memory are available")
     needed = f"a worker with Spark needs {MIN_MEMORY // _MB:,} MB"
     what = f"Only {available // _MB:,} MB of memory are available; {needed}"
     fix = "Add memory to the machine or container, or stop other programs."
@@ -77,7 +77,7 @@ def memory(available: int) -> Finding:
 def files(limit: int) -> Finding:
     """Judge the limit of open files that a worker sets at startup."""
     if limit == resource.RLIM_INFINITY or limit >= MIN_FILES:
-        return ok("machine.files", "Enough files can be open at once")
+        return passed("machine.files", "Enough files can be open at once")
     what = f"Only {limit} files can be open at once, because the hard limit does not allow more"
     fix = f"Raise the hard limit: `ulimit -Hn {MIN_FILES}` as root, or LimitNOFILE={MIN_FILES} in a systemd unit."
     return Finding("machine.files", Level.WARNING, what, fix)
@@ -102,7 +102,7 @@ def disk(directory: Path) -> Finding:
         return Finding("machine.disk", Level.ERROR, f"{existing} is not writable", fix)
     free = shutil.disk_usage(existing).free
     if free >= MIN_DISK:
-        return ok("machine.disk", f"{free // _MB:,} MB are free in {existing}")
+        return passed("machine.disk", f"{free // _MB:,} MB are free in {existing}")
     what = f"Only {free // _MB:,} MB are free in {existing}; a worker should have {MIN_DISK // _MB:,}"
     return Finding("machine.disk", Level.WARNING, what, "Free space, or set kraal.data.dir to another disk.")
 
@@ -114,10 +114,10 @@ def check_java() -> Iterator[Finding]:
     except JavaMissing as exc:
         yield Finding("java.version", Level.ERROR, str(exc), exc.hint)
         return
-    yield ok("java.version", f"{java} can run Spark")
+    yield passed("java.version", f"{java} can run Spark")
     archive = known_archive()
     if archive is None:
         what = "There is no archive of Spark's classes for this Java, so Spark starts in twice the time"
         yield Finding("java.prepared", Level.HINT, what, "Run `kraal prepare` once on this machine.")
     else:
-        yield ok("java.prepared", f"Spark's classes are archived in {archive}")
+        yield passed("java.prepared", f"Spark's classes are archived in {archive}")

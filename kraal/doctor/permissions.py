@@ -7,9 +7,9 @@ from typing import Protocol
 
 from kraal.config.worker.distributed import DistributedConfig, ExactlyOnce, InternalTopic
 from kraal.core.errors import KraalError, StoreError
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.storage_topics import Storage
-from kraal.kafka.permissions import Cluster, Permissions, described_permissions
+from kraal.kafka.permissions import Cluster, Permissions, parse_description
 
 _PAGE = "docs/security.md lists all permissions that a worker needs."
 _USES_TOPIC = frozenset({"READ", "WRITE"})
@@ -35,7 +35,7 @@ def check_permissions(
         if each.is_missing:
             continue
         try:
-            yield from judge_topic(each.topic, described_permissions(each.description))
+            yield from judge_topic(each.topic, parse_description(each.description))
         except StoreError as exc:
             yield Finding("acls.topics", Level.SKIPPED, str(exc))
     try:
@@ -62,7 +62,7 @@ def judge_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Find
         )
         yield Finding("acls.topics", Level.HINT, what, f"Allow DescribeConfigs on it. {_PAGE}")
     else:
-        yield ok("acls.topics", f"The worker's user may read and write the topic {topic.name}")
+        yield passed("acls.topics", f"The worker's user may read and write the topic {topic.name}")
 
 
 def judge_group(group: str, permissions: Permissions) -> Finding:
@@ -75,14 +75,14 @@ def judge_group(group: str, permissions: Permissions) -> Finding:
     if not permissions.operations:
         what = f"The brokers do not report the operations of the worker's user on the group {group}"
         return Finding("acls.group", Level.SKIPPED, what)
-    return ok("acls.group", f"The worker's user may join the group {group}")
+    return passed("acls.group", f"The worker's user may join the group {group}")
 
 
 def judge_cluster(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding:
     """Judge whether the first worker can create the topics that do not exist."""
     names = ", ".join(topic.name for topic in missing)
     if "CREATE" in cluster.operations:
-        return ok("acls.cluster", f"The worker's user may create topics: {names}")
+        return passed("acls.cluster", f"The worker's user may create topics: {names}")
     what = (
         f"The worker's user may not create topics in the whole cluster; whether it may create {names} is unknown "
         "before they exist"

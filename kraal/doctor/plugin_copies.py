@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from kraal.core.printable import first_of
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.core.printable import join_first
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.plugin_jars import Contents, Copy, places, read_places
 from kraal.java_plugins.catalog import JavaPlugin
 
@@ -30,7 +30,7 @@ def check_jars(entries: Iterable[str], catalog: Iterable[JavaPlugin]) -> Iterato
     yield from duplicate_findings
     if copies and not duplicate_findings:
         classes = len({each.class_name for each in copies})
-        yield ok("plugins.classes", f"Each of the {classes:,} plugins in plugin.path is there once")
+        yield passed("plugins.classes", f"Each of the {classes:,} plugins in plugin.path is there once")
     yield from libraries(contents)
 
 
@@ -70,7 +70,7 @@ def duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
 
 def _duplicate(copies: Sequence[Copy], classes: Sequence[str]) -> Finding:
     jars = ", ".join(f"{each.jar} ({each.version or 'unknown version'})" for each in copies)
-    what = f"{first_of(classes, _MAX_SHOWN)}: in {jars}"
+    what = f"{join_first(classes, _MAX_SHOWN)}: in {jars}"
     if len({each.place for each in copies}) < len(copies):
         fix = (
             "Remove all but one of the jars: they are one plugin, and which of them Java uses is accidental."

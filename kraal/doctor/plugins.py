@@ -10,7 +10,7 @@ from typing import Final
 from kraal.config.connector.java_plugins import DEFAULT_DISCOVERY, DISCOVERY, OPTIONS, PATH
 from kraal.config.values import split_list
 from kraal.core.errors import KraalError
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.plugin_copies import check_jars
 from kraal.doctor.subject import Subject
 from kraal.jars.errors import JavaMissing
@@ -29,9 +29,9 @@ def check_plugins(subject: Subject) -> Iterator[Finding]:
     """Check the plugin settings in the worker's file; loads no plugin."""
     lock = lock_of(subject.raw)
     if lock is not None:
-        yield locked(lock.absolute())
+        yield check_lock(lock.absolute())
     for entry in split_list(subject.raw.get(PATH) or ""):
-        yield listed(Path(entry))
+        yield check_entry(Path(entry))
     entries = plugin_path(subject.raw)
     if entries:
         yield from jvm_starts(options_of(subject.raw, is_shared=False))
@@ -39,7 +39,7 @@ def check_plugins(subject: Subject) -> Iterator[Finding]:
         yield from check_jars(entries, catalog or [])
 
 
-def listed(entry: Path) -> Finding:
+def check_entry(entry: Path) -> Finding:
     """Judge an entry of `plugin.path`. Source: PluginUtils.pluginLocations (Kafka 4.3.0)."""
     fix = "Set the entry to a directory of plugins (directories, .jar or .zip files), or to one .jar or .zip file."
     try:
@@ -50,7 +50,7 @@ def listed(entry: Path) -> Finding:
         elif not entry.is_dir() and entry.suffix.lower() not in _ARCHIVES:
             what = f"{entry} in {PATH} is neither a directory nor a .jar or .zip file, so it is ignored"
         else:
-            return ok("plugins.path", f"{entry} exists")
+            return passed("plugins.path", f"{entry} exists")
     except OSError as exc:
         what = f"{entry} in {PATH} cannot be read: {exc.strerror or exc}"
         fix = "Let the worker's user read the directory and those above it."
@@ -72,14 +72,14 @@ def jvm_starts(options: Sequence[str]) -> Iterator[Finding]:
         lines = (done.stdout + done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
         yield Finding("plugins.jvm", Level.ERROR, f"The JVM of Java plugins cannot start: {lines[0]}", fix)
     else:
-        yield ok("plugins.jvm", "The JVM of Java plugins can start")
+        yield passed("plugins.jvm", "The JVM of Java plugins can start")
 
 
-def locked(path: Path) -> Finding:
+def check_lock(path: Path) -> Finding:
     """Judge a lock and its files."""
     try:
         lock = read_lock(path)
         count = sum(len(check_files(path, files)) for files in (lock.jars, lock.wheels, lock.java))
     except KraalError as exc:
         return Finding("plugins.lock", Level.ERROR, str(exc), f"Run `kraal plugins lock --lock {path}`.")
-    return ok("plugins.lock", f"{path} is valid, and so are its {count} files")
+    return passed("plugins.lock", f"{path} is valid, and so are its {count} files")

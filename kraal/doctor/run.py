@@ -28,7 +28,7 @@ def examine(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Fin
             for finding in check():
                 findings[name].append(finding)
         except Exception as exc:  # noqa: BLE001 - one check must not keep the others from being shown
-            findings[name].append(_broken(f"The check of {name} failed: {one_line(repr(exc))}"))
+            findings[name].append(_check_crashed(f"The check of {name} failed: {one_line(repr(exc))}"))
 
     threads = {
         name: threading.Thread(target=run, args=(name, check), name=f"doctor {name}", daemon=True)
@@ -40,9 +40,12 @@ def examine(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Fin
     for name, thread in threads.items():
         thread.join(max(0.0, deadline_s - time.monotonic()))
         if thread.is_alive():
-            findings[name] = [*findings[name], _broken(f"The check of {name} took more than {limit_s:g} s")]
+            findings[name] = [
+                *findings[name],
+                _check_crashed(f"The check of {name} took more than {limit_s:g} s"),
+            ]
     return [finding for each in findings.values() for finding in each]
 
 
-def _broken(what: str) -> Finding:
+def _check_crashed(what: str) -> Finding:
     return Finding("doctor.check", Level.WARNING, what)

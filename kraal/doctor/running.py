@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kraal.client.rest import Refused, Rest
-from kraal.client.target import BadTarget, Target, parse_target
+from kraal.client.target import InvalidTarget, Target, parse_target
 from kraal.core.errors import KraalError
 from kraal.doctor import connectors
 from kraal.doctor.clock import judge_worker_time, now_s
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 
 _REACH = (
     "Check the URL, the firewall and the worker's log; `kraal doctor worker.properties` there checks more."
@@ -57,14 +57,14 @@ def check_running(target: Target) -> Iterator[Finding]:
         except KraalError as exc:
             yield Finding("connectors.failed", Level.SKIPPED, f"The connectors cannot be looked up: {exc}")
             return
-    yield from connectors.failed(expanded)
-    yield from connectors.stalled(expanded)
+    yield from connectors.check_failed(expanded)
+    yield from connectors.check_stalled(expanded)
     yield from connectors.plugins(target.url, expanded, plugins)
-    yield from others(worker, target, connectors.workers(expanded))
+    yield from check_others(worker, target, connectors.workers(expanded))
 
 
 def ask_worker(rest: Rest) -> Worker:
-    """Request a worker's version and time. Raises Refused, NoAnswer, Unreachable."""
+    """Request a worker's version and time. Raises Refused, NoResponse, Unreachable."""
     sent_s = now_s()
     body, headers = rest.get_with_headers()
     clock = judge_worker_time(rest.target.url, headers.get("Date"), sent_s, now_s())
@@ -80,7 +80,7 @@ def reachable(worker: Worker) -> Finding:
         what = f"{worker.url} answers ({worker.version}), but has not reached Kafka yet"
         fix = "Look into the worker's log, and run `kraal doctor worker.properties` on its machine."
         return Finding("worker.reachable", Level.WARNING, what, fix)
-    return ok(
+    return passed(
         "worker.reachable", f"{worker.url} answers ({worker.version}), on Kafka cluster {worker.cluster_id}"
     )
 
@@ -99,14 +99,14 @@ def health(rest: Rest) -> Iterator[Finding]:
     except KraalError as exc:
         yield Finding("worker.health", Level.ERROR, str(exc), "Look into the worker's log.")
         return
-    yield ok("worker.health", str(answer.get("message")))
+    yield passed("worker.health", str(answer.get("message")))
     for part in answer.get("down", ()):
         what = f"The worker's {part['part']} is down: {part['why']}"
         fix = "Remove the cause; the worker starts the part again by itself. Its log says more."
         yield Finding("worker.parts", Level.WARNING, what, fix)
 
 
-def others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator[Finding]:
+def check_others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator[Finding]:
     """Check the workers that run connectors and tasks, at their advertised addresses."""
     scheme = target.url.partition("://")[0]
     urls = [url for each in ids if (url := f"{scheme}://{each}") != target.url]
@@ -137,7 +137,7 @@ def _ask_other(target: Target, url: str) -> Worker | Finding:
             return ask_worker(rest)
     except Refused as exc:
         return Finding("workers.reachable", Level.SKIPPED, f"{url} requires credentials ({exc.status})")
-    except BadTarget:
+    except InvalidTarget:
         return Finding("workers.reachable", Level.HINT, f"The worker id {url} is not an address", fix)
     except KraalError as exc:
         return Finding("workers.reachable", Level.HINT, f"A worker does not answer from here: {exc}", fix)
@@ -150,7 +150,7 @@ def versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
         by_version.setdefault(each.version, []).append(each.url)
     suffix = f"; {unknown} more did not report theirs" if unknown else ""
     if len(by_version) == 1:
-        return ok("workers.versions", f"{next(iter(by_version))} on {len(workers)} workers{suffix}")
+        return passed("workers.versions", f"{next(iter(by_version))} on {len(workers)} workers{suffix}")
     listing = "; ".join(f"{version}: {', '.join(urls)}" for version, urls in by_version.items())
     fix = "Finish the upgrade or the migration, so that connectors behave alike on every worker."
     return Finding(

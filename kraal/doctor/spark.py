@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.subject import Subject
 
 _MASTER = "spark.master"
@@ -23,7 +23,7 @@ def check_spark(subject: Subject) -> Iterator[Finding]:
     spark = subject.config.spark
     master = spark.get(_MASTER, "local[*]")
     if _LOCAL.fullmatch(master):
-        yield ok("spark.master", f"Spark runs in this machine's JVM ({master})")
+        yield passed("spark.master", f"Spark runs in this machine's JVM ({master})")
     elif master.startswith(_STANDALONE):
         yield reachable(master)
         yield secret(spark)
@@ -41,7 +41,7 @@ def reachable(master: str) -> Finding:
         host, _, port = address.rpartition(":")
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S):
-                return ok("spark.master", f"{address} accepts connections")
+                return passed("spark.master", f"{address} accepts connections")
         except (OSError, ValueError) as exc:
             refusals.append(f"{address} ({exc})")
     what = f"No master of {master} accepts connections: {', '.join(refusals)}"
@@ -54,4 +54,4 @@ def secret(spark: Mapping[str, str]) -> Finding:
         what = "spark.authenticate=false: any program that reaches the cluster's ports can run code in it"
         fix = "Set spark.authenticate.secret for the cluster and for the worker."
         return Finding("spark.secret", Level.WARNING, what, fix)
-    return ok("spark.secret", "spark.authenticate.secret is set")
+    return passed("spark.secret", "spark.authenticate.secret is set")

@@ -11,7 +11,7 @@ from kraal.config.worker.distributed_keys import CREATE_TOPICS
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import UNKNOWN_TOPIC
 from kraal.doctor.clock import judge_record_time, now_s
-from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.finding import Finding, Level, passed
 from kraal.kafka.permissions import Cluster
 from kraal.kafka.settings import code_of_cause
 from kraal.kafka.topics import Described, TopicAdmin, policies
@@ -58,7 +58,7 @@ def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) 
     if isinstance(description, StoreError):
         yield _unknown(storage, str(description), creates_topics=creates_topics)
         return
-    yield ok("topics.exist", f"The topic {topic.name} exists with {_partitions(description.partitions)}")
+    yield passed("topics.exist", f"The topic {topic.name} exists with {_partitions(description.partitions)}")
     if single and description.partitions != 1:
         what = f"The topic {topic.name} has {_partitions(description.partitions)}, but must have 1"
         recreate = f"Create another topic, and set {topic.key} to it; or correct this one if it is empty."

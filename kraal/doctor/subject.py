@@ -11,8 +11,8 @@ from kraal.config.worker.config import WorkerConfig
 from kraal.config.worker.distributed import DistributedConfig, load_distributed
 from kraal.config.worker.standalone import load_worker_properties
 from kraal.core.errors import ConfigInvalid, KraalError
-from kraal.doctor.finding import Finding, Level, ok
-from kraal.java_plugins.services import resolved_worker
+from kraal.doctor.finding import Finding, Level, passed
+from kraal.java_plugins.services import resolve_worker_config
 from kraal.plugins.registry import Registry
 
 _WHAT = "worker configuration"
@@ -42,7 +42,7 @@ def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
     try:
         raw = read_properties(file, _WHAT)
         load = load_distributed if any(key in raw for key in _DISTRIBUTED) else load_worker_properties
-        config: WorkerConfig = load(file, resolve=Registry.load().resolve, resolved=resolved_worker)
+        config: WorkerConfig = load(file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
     except ConfigInvalid as exc:
         fix = f"Correct {file}; docs/reference describes every key."
         return Subject(file, raw), [_error(each, fix) for each in exc.errors or [str(exc)]]
@@ -52,7 +52,7 @@ def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
     fix = f"Correct or remove the setting in {file}; docs/reference describes every key."
     warnings = [Finding("config.warning", Level.WARNING, each, fix) for each in config.warnings]
     return Subject(file, raw, config), [
-        ok("config.valid", f"{file} is valid for a {kind} worker"),
+        passed("config.valid", f"{file} is valid for a {kind} worker"),
         *warnings,
     ]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from kraal.config.clients.java import java_options
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, layered
+from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, merge_layers
 from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
 from kraal.config.clients.offset_reset import OffsetReset, read_offset_reset
 from kraal.config.clients.record_size import DEFAULT_BYTES, MAX_REQUEST_SIZE
@@ -114,7 +114,7 @@ def producer_options(
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return options for Spark's Kafka writer; `defaults` override the framework's. Raises ConfigInvalid."""
-    overrides = layered(worker, connector, "producer")
+    overrides = merge_layers(worker, connector, "producer")
     configs = {"client.id": client_id} | _PRODUCER_DEFAULTS | dict(defaults or {}) | overrides
     if configs["enable.idempotence"].lower() == "true":
         configs["max.in.flight.requests.per.connection"] = overrides.get(
@@ -135,7 +135,7 @@ def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dic
 
 def worker_producer_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str] | None:
     """Return librdkafka's settings for a producer in the worker's process; None: only Kafka's own can have these."""
-    overrides = layered(worker, connector, "producer")
+    overrides = merge_layers(worker, connector, "producer")
     if unknown_to_librdkafka(overrides) or "transactional.id" in overrides:
         return None
     configs = {"client.id": WORKER_CLIENT} | _PRODUCER_DEFAULTS | _WORKER_DEFAULTS | overrides
@@ -157,12 +157,12 @@ def producer_client_id(task: TaskId) -> str:
 
 def client_id_of(worker: Mapping[str, str], connector: Mapping[str, str], default: str) -> str:
     """Return the client id of a connector's producers, which `producer_options` derives from `default`."""
-    return layered(worker, connector, "producer").get("client.id", default)
+    return merge_layers(worker, connector, "producer").get("client.id", default)
 
 
 def consumer_options(worker: Mapping[str, str], connector: Mapping[str, str], name: str) -> dict[str, str]:
     """Return options for Spark's Kafka reader; the caller adds offsets and topics per range. Raises ConfigInvalid."""
-    settings = layered(worker, connector, "consumer")
+    settings = merge_layers(worker, connector, "consumer")
     settings["bootstrap.servers"] = bootstrap(worker, connector, "consumer")
     return range_options(settings, f"connect-{name}-read")
 
@@ -187,13 +187,13 @@ def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
 
 def offset_reset(worker: Mapping[str, str], connector: Mapping[str, str]) -> OffsetReset:
     """Return where a connector's consumers start; Connect's default is `earliest`. Raises ConfigInvalid."""
-    text = layered(worker, connector, "consumer").get("auto.offset.reset", "earliest")
+    text = merge_layers(worker, connector, "consumer").get("auto.offset.reset", "earliest")
     return read_offset_reset(_keys(worker, connector, "consumer")("auto.offset.reset"), text)
 
 
 def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
     """Return a connector's consumer settings with Connect's names."""
-    settings = layered(worker, connector, "consumer")
+    settings = merge_layers(worker, connector, "consumer")
     return {**settings, "bootstrap.servers": bootstrap(worker, connector, "consumer")}
 
 
@@ -204,7 +204,7 @@ def admin_options(
 
     Raises ConfigInvalid. Source: Worker.adminConfigs.
     """
-    configs = {"client.id": client_id} | layered(worker, connector, "admin")
+    configs = {"client.id": client_id} | merge_layers(worker, connector, "admin")
     return {
         **librdkafka_options(configs, _keys(worker, connector, "admin")),
         "bootstrap.servers": bootstrap(worker, connector, "admin"),
@@ -220,7 +220,7 @@ def member_config(
     Without `heartbeat.interval.ms`, a member with a short session sends heartbeats more often than Kafka's default of
     3 s: at 6 s, the group would remove it for one that comes late. Raises one ConfigInvalid with every error.
     """
-    settings = layered(worker, connector, "consumer")
+    settings = merge_layers(worker, connector, "consumer")
     allowed = {key: value for key, value in settings.items() if key not in _MEMBER_DECIDES}
     for key in unknown_to_librdkafka(allowed):
         log.warning("%s: Ignoring the consumer setting %s, which the group member does not know", task, key)

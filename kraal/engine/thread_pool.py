@@ -23,7 +23,7 @@ from types import FrameType
 
 from typing_extensions import override
 
-from kraal.core.logging import carried
+from kraal.core.logging import with_subject
 from kraal.metrics.thread_pools import PoolState, StuckCall
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Pool:
         """Schedule `function` to run for `owner`; it must not raise."""
         with self._lock:
             self._waiting[owner] += 1
-        self._queue.put(_Call(carried(function), owner))
+        self._queue.put(_Call(with_subject(function), owner))
 
     def of(self, owner: Owner) -> Share:
         """Return the pool as `owner`'s share."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from kraal.core.logging import carried
+from kraal.core.logging import with_subject
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Waiters:
 
     def take(self, function: Callable[[], None]) -> bool:
         """Run `function` on a thread if one is free; return whether it runs. Exceptions are logged."""
-        run = carried(function)
+        run = with_subject(function)
         if (
             getattr(self._here, "next", run) is None
         ):  # this is a waiting thread: it continues with this function

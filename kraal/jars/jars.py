@@ -26,7 +26,7 @@ import click
 from typing_extensions import override
 
 from kraal.core.private_files import SHARED_DIRECTORY, SHARED_FILE, make_directory
-from kraal.core.progress import Progress, aside
+from kraal.core.progress import Progress, pause_drawing
 from kraal.jars import ivy
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
@@ -57,7 +57,7 @@ def parse_lock(text: str) -> dict[str, list[LockedJar]]:
             continue
         try:
             group, coordinates, sha256 = words
-            jar = LockedJar(group, Coordinates.parse(coordinates), _checked_sum(sha256))
+            jar = LockedJar(group, Coordinates.parse(coordinates), _parse_checksum(sha256))
         except ValueError as exc:
             raise JarsUnavailable(
                 f"Invalid line {number} of jars.lock; expected `group org:name:revision sha256`: {line}"
@@ -94,7 +94,7 @@ def ensure_locked(locked: Sequence[LockedJar], directory: Path) -> list[Path]:
         return paths
     try:
         make_directory(directory, SHARED_DIRECTORY)
-        with _alone(directory):
+        with _lock(directory):
             wanted = [jar for jar in locked if _sum(directory / jar.coordinates.file_name) != jar.sha256]
             if wanted:
                 _fetch(wanted, directory)
@@ -138,13 +138,13 @@ def _fetch(wanted: Sequence[LockedJar], directory: Path) -> None:
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def _lock(directory: Path) -> Iterator[None]:
     """Hold the directory's lock file; prints a message while another process holds it."""
     with (directory / ".lock").open("w", encoding="ascii") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with aside():
+            with pause_drawing():
                 click.echo(f"Waiting for another process that is downloading jars into {directory}", err=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -157,7 +157,7 @@ def _is_marked(marker: Path, digest: str) -> bool:
         return False
 
 
-def _checked_sum(text: str) -> str:
+def _parse_checksum(text: str) -> str:
     if not re.fullmatch("[0-9a-f]{64}", text):
         raise ValueError(text)
     return text

@@ -85,7 +85,7 @@ def compile_jar(root: Path, class_path: list[Path], made: Path) -> None:
     """
     with tempfile.TemporaryDirectory(prefix=".compile-", dir=made.parent) as scratch:
         classes, packed = Path(scratch) / "classes", Path(scratch) / "packed.jar"
-        command = [str(find_java()), "-cp", _joined(ensure(_COMPILER))]
+        command = [str(find_java()), "-cp", _class_path(ensure(_COMPILER))]
         command += [
             "org.eclipse.jdt.internal.compiler.batch.Main",
             "-proc:none",
@@ -93,7 +93,16 @@ def compile_jar(root: Path, class_path: list[Path], made: Path) -> None:
             "-encoding",
             "UTF-8",
         ]
-        command += ["-source", _RELEASE, "-target", _RELEASE, "-cp", _joined(class_path), "-d", str(classes)]
+        command += [
+            "-source",
+            _RELEASE,
+            "-target",
+            _RELEASE,
+            "-cp",
+            _class_path(class_path),
+            "-d",
+            str(classes),
+        ]
         command += map(str, sorted(root.rglob("*.java")))
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
         if done.returncode:
@@ -110,5 +119,5 @@ def compile_jar(root: Path, class_path: list[Path], made: Path) -> None:
         packed.replace(made)
 
 
-def _joined(jars: list[Path]) -> str:
+def _class_path(jars: list[Path]) -> str:
     return os.pathsep.join(map(str, jars))

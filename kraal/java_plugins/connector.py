@@ -78,7 +78,7 @@ class JavaConnector(Connector):
         except PluginsAway:
             started.lost = True
             if host.why_away is None:  # it came up meanwhile
-                started.up()
+                started.on_up()
             raise
         except BaseException:
             self.forget(started)
@@ -112,7 +112,7 @@ class JavaConnector(Connector):
             started.host.ask("startConnector", self._name, started.number, json.dumps(self._config))
         )
 
-    def again(self, started: _Following, context: ConnectorContext) -> None:
+    def restart(self, started: _Following, context: ConnectorContext) -> None:
         """Repeat a start in a new process, unless it was stopped; its tasks may be configured again."""
         if self._started is not started:
             return
@@ -219,7 +219,7 @@ class JavaConnector(Connector):
         except PluginsAway:
             raise
         except Exception as exc:
-            name, text = thrown(exc)
+            name, text = describe_exception(exc)
             if name == "java.lang.UnsupportedOperationException":
                 raise OffsetsNotSupported(text) from exc
             raise ValueError(text) from exc
@@ -232,7 +232,7 @@ class JavaConnector(Connector):
         except PluginsAway:
             raise
         except Exception as exc:
-            raise RuntimeError(thrown(exc)[1]) from exc
+            raise RuntimeError(describe_exception(exc)[1]) from exc
         return None if answer is None else str(answer)
 
 
@@ -249,13 +249,13 @@ class _Following:
         self.lost = False
         """Whether the connector must be started in the next process."""
 
-    def up(self) -> None:
+    def on_up(self) -> None:
         """Start the connector in a new process."""
         if self.lost:
             self.lost = False
-            self.host.submit(lambda: self._connector.again(self, self._context), may_block=True)
+            self.host.submit(lambda: self._connector.restart(self, self._context), may_block=True)
 
-    def down(self, why: str) -> None:
+    def on_down(self, why: str) -> None:
         """Remember that the connector has ended; its runtime gets the reason when it asks for task configs."""
         del why
         self.lost = True
@@ -331,11 +331,11 @@ def _raise_failure(trace: str | None) -> None:
 
 def refusal(error: Exception) -> Exception:
     """Return the error for a call in which Java threw something."""
-    name, text = thrown(error)
+    name, text = describe_exception(error)
     return PluginFailed(text, name if text == name else f"{name}: {text}")
 
 
-def thrown(error: Exception) -> tuple[str, str]:
+def describe_exception(error: Exception) -> tuple[str, str]:
     """Return the class and the message of Java's exception; the class again if it has no message."""
     java = getattr(error, "java_exception", None)
     if java is None:

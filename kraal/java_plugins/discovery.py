@@ -59,7 +59,7 @@ class Discovery:
         return PluginFiles(properties, self._scans.get(digest) or cached_scan(digest), digest)
 
     def store_scan(self, files: PluginFiles, process: Any) -> None:
-        """Store the scan of a process for later ones, unless it was given one. Raises py4j's errors."""
+        """Store a process's scan for later ones, unless the process itself uses a stored one. Raises py4j's errors."""
         if files.scan is None:
             scan = str(process.scan())
             self._scans = {files.digest: scan}

@@ -83,7 +83,7 @@ class JavaPluginEngine:
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open one task; a Java task reads its offsets by itself."""
+        """Open one task; a Java task reads its offsets itself."""
         java_class = self._java_class(spec)
         if java_class is None:
             self.metrics.forget(spec.task)
@@ -103,7 +103,7 @@ class JavaPluginEngine:
             graceful_s=self._graceful_s,
             report=report,
             measured=self.metrics.store_values,
-            over=partial(self._over, host),
+            over=partial(self._on_end, host),
         )
         self.metrics.follow_run(spec.task, run.number)
         older = self._replace(run)
@@ -147,7 +147,7 @@ class JavaPluginEngine:
             number=host.next_number(),
             open_inner=lambda chained, listener: self._inner.open(chained, offsets, listener),
             report=report,
-            over=partial(self._over, host),
+            over=partial(self._on_end, host),
         )
         self._replace(run)
         run.open()
@@ -181,13 +181,13 @@ class JavaPluginEngine:
             return plugin_class if issubclass(plugin_class, JavaConnector) else None
         return None
 
-    def _over(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:
+    def _on_end(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:
         """Forget a run, and give back its host; one whose JVM was lost is taken again at once.
 
         A failed task stays in its JVM until the task is restarted or leaves this worker. Source: Worker.awaitStopTask.
         """
         if isinstance(run, JavaRun):
-            self.metrics.over(run.spec.task, run.number)
+            self.metrics.on_end(run.spec.task, run.number)
             if run.has_remains:
                 return
         with self._lock:

@@ -39,15 +39,17 @@ _THROWN: Final = "Py4JJavaError"
 
 
 class Listener(Protocol):
-    """A connector or a run in the process. The methods return at once; the host's thread, `up` also others.
+    """A connector or a run in the process.
 
-    `up` may be called more than once for one process, `down` with each new reason.
+    The methods return at once. They run on the host's thread; `on_up` also on others.
+
+    `on_up` may be called more than once for one process, `on_down` with each new reason.
     """
 
-    def up(self) -> None:
+    def on_up(self) -> None:
         """The process is up: at once if it is already."""
 
-    def down(self, why: str) -> None:
+    def on_down(self, why: str) -> None:
         """The process is not up: it has ended, and everything in it, or could not start, which may come repeatedly."""
 
     def event(self, event: Mapping[str, Any]) -> None:
@@ -175,7 +177,7 @@ class PluginHost:
             self._listeners[key] = listener
             is_up = self._jvm is not None
         if is_up:
-            listener.up()
+            listener.on_up()
 
     def forget(self, key: object) -> None:
         """Pass on no more."""
@@ -244,7 +246,7 @@ class PluginHost:
                     self._report_down(f"{self._plugins} are not available: {_first_line(exc)}")
                     log.error("%s", self._why)  # noqa: TRY400 - the text says it all
             self._scanned.set()
-            self._lost()
+            self._on_lost()
 
     def _start_jvm(self) -> Jvm:
         class_path, files = self._class_path(), self._discovery.next_files()
@@ -286,7 +288,7 @@ class PluginHost:
             self._is_up.set()
         _log_errors(self._set_levels)
         for listener in self._all():
-            _log_errors(listener.up)
+            _log_errors(listener.on_up)
         return True
 
     def _read(self, jvm: Jvm) -> None:
@@ -310,7 +312,7 @@ class PluginHost:
                 _log_errors(each.tick)
 
     def _watch(self) -> None:
-        """End a process that no longer answers."""
+        """Kill a process that no longer responds."""
         while not self._closing.wait(1.0):
             heard_s = self._heard_s
             if heard_s is not None and time.monotonic() - heard_s > HUNG_TIMEOUT_S:
@@ -321,7 +323,7 @@ class PluginHost:
         with self._lock:
             return list(self._listeners.values())
 
-    def _lost(self) -> None:
+    def _on_lost(self) -> None:
         jvm = self._starting
         if jvm is None:
             return
@@ -339,7 +341,7 @@ class PluginHost:
         if why != self._reported_why:
             self._reported_why = why
             for listener in self._all():
-                _log_errors(partial(listener.down, why))
+                _log_errors(partial(listener.on_down, why))
 
 
 def _log_errors(work: Callable[[], object]) -> None:

@@ -143,7 +143,7 @@ class PluginHosts:
         return host
 
     def _end(self, host: PluginHost) -> None:
-        """End a process on a thread of its own: the caller may be one of the host's."""
+        """Stop a process on a separate thread, because the caller may be one of the host's threads."""
 
         def end() -> None:
             host.close()

@@ -144,7 +144,7 @@ class Jvm:
         self.process.wait()
 
     def close(self) -> None:
-        """Have the process end by itself, else by force."""
+        """Stop the process gracefully; kill it if that fails."""
         try:
             _pipe(self.process.stdin).close()
             self.process.wait(_END_TIMEOUT_S)

@@ -35,11 +35,11 @@ class LingeringTask:
         """Time of the last check, in monotonic seconds."""
         host.follow(self._key, self)
 
-    def up(self) -> None:
-        """Do nothing: `tick` learns that another process has no such task."""
+    def on_up(self) -> None:
+        """Do nothing: `tick` detects that a new process has no such task."""
 
-    def down(self, why: str) -> None:
-        """End with the process."""
+    def on_down(self, why: str) -> None:
+        """Finish, because the process has exited."""
         del why
         self._host.forget(self._key)
 

@@ -22,9 +22,9 @@ from kraal.metrics.java_plugins import (
     JvmState,
     Rendered,
     jvm_families,
-    merged,
+    merge,
     plugin_families,
-    rendered,
+    render_jvm,
 )
 from kraal.metrics.scrape import GATHER_S
 
@@ -67,7 +67,7 @@ class JavaMetrics:
     # --- runs -----------------------------------------------------------------------------------------------
 
     def follow_run(self, task: TaskId, number: int) -> None:
-        """Follow a new run of a task; nothing is known of it yet."""
+        """Follow a new run of a task, which has no metrics yet."""
         with self._lock:
             self._runs[task] = _Run(number)
 
@@ -78,7 +78,7 @@ class JavaMetrics:
             if run is not None and run.number == number:
                 run.values, run.is_last = _numbers(values), True
 
-    def over(self, task: TaskId, number: int) -> None:
+    def on_end(self, task: TaskId, number: int) -> None:
         """Drop the values of a run, unless it has failed."""
         with self._lock:
             run = self._runs.get(task)
@@ -120,7 +120,7 @@ class JavaMetrics:
             return JvmMetrics(
                 tasks={task: run.values for task, run in self._runs.items()},
                 jvms=[JvmState(connector=jvm.connector, up=jvm.is_up, starts=jvm.starts) for jvm in jvms],
-                text=merged(jvm.families for jvm in jvms),
+                text=merge(jvm.families for jvm in jvms),
             )
 
     def close(self) -> None:
@@ -200,7 +200,7 @@ class _Jvm:
             answer = json.loads(self._host.ask("measure", PLUGINS_MS))
             registry = answer["own"]
             of_plugins = () if registry is None else plugin_families(registry)
-            families = rendered(chain(jvm_families(answer["jvm"], self.connector), of_plugins))
+            families = render_jvm(chain(jvm_families(answer["jvm"], self.connector), of_plugins))
             self._keep(answer["tasks"])
         except PluginsAway:
             return False

@@ -39,10 +39,10 @@ class StandaloneOffsets:
         self._thread = ThreadPoolExecutor(1, "kraal-java-offsets")
         host.follow(RUN, self)
 
-    def up(self) -> None:
-        """Do nothing: requests come by themselves."""
+    def on_up(self) -> None:
+        """Do nothing: requests do not depend on this event."""
 
-    def down(self, why: str) -> None:
+    def on_down(self, why: str) -> None:
         """No-op: pending requests died with the JVM, and submitted writes still complete."""
 
     def tick(self) -> None:

@@ -22,7 +22,7 @@ class Passed:
         """Records read and written, and topics."""
         self._since_s = time.monotonic()
 
-    def now(self, detail: Mapping[str, Any]) -> None:
+    def add_report(self, detail: Mapping[str, Any]) -> None:
         """Add a report of the Java task."""
         self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
 
@@ -64,18 +64,18 @@ class Times:
 
 
 class Step:
-    """The step that a task is at while it has records that it has not sent or put yet, or commits."""
+    """The current step of a task that is committing, or has records that it has not sent or put yet."""
 
     def __init__(self, working: Working) -> None:
         self._working = working
         self._busy = False
 
-    def tell(self, *, busy: bool) -> None:
+    def report(self, *, busy: bool) -> None:
         """Report that a step starts or ends."""
         self._busy = busy
         self._working(busy=busy)
 
-    def again(self) -> None:
+    def restart_step(self) -> None:
         """Count the time from now on, if it is at one: it was paused, or has other records than before."""
         if self._busy:
             self._working(busy=False)

@@ -4,7 +4,7 @@
        ▲               │ an earlier run has not ended
        └───────────────┘
 
-The Java task writes and commits by itself: sources their offsets, sinks those of their consumer group. So a
+The Java task writes and commits itself: sources their offsets, sinks those of their consumer group. So a
 `BatchDone` has no offsets, but the number of records since the last one. A run whose process ends, or whose
 lease expires, is over: the actor opens another, which continues at the committed offsets.
 """
@@ -114,13 +114,13 @@ class JavaRun:
             self._asked, self._held_by_s = True, None
             if self._paused:
                 self._pause(paused=False)
-                self._step.again()
-            self._tell_progress()
+                self._step.restart_step()
+            self._report_progress()
 
     def hold(self) -> None:
         """Pause the task; `Held` follows when it has paused, or soon if it is inside its plugin."""
         with self._lock:
-            self._tell_progress()
+            self._report_progress()
             self._asked = False
             if self._phase is not _Phase.RUNNING:
                 self._report(Held())
@@ -141,7 +141,7 @@ class JavaRun:
 
     # --- Listener -------------------------------------------------------------------------------------------
 
-    def up(self) -> None:
+    def on_up(self) -> None:
         """Start the task when the process is up."""
         with self._lock:
             behind = self._behind
@@ -149,8 +149,8 @@ class JavaRun:
                 self._phase, self._behind = _Phase.STARTING, None
                 self._host.submit(self._start)
 
-    def down(self, why: str) -> None:
-        """End with the process."""
+    def on_down(self, why: str) -> None:
+        """End the run, because the process has exited."""
         with self._lock:
             if self._phase in (_Phase.STARTING, _Phase.RUNNING):
                 self._finish(Failed(trace=why, engine_lost=True))
@@ -181,7 +181,7 @@ class JavaRun:
                 case "backlog" if detail["partitions"]:
                     self.spec.backlog(detail["records"], exact=True, paused=detail["paused"])
                 case "busy":
-                    self._step.tell(busy=detail)
+                    self._step.report(busy=detail)
                 case "measured":
                     self._measured(self.spec.task, self.number, detail)
                 case "paused" if self._held_by_s is not None:
@@ -199,7 +199,7 @@ class JavaRun:
             if self._held_by_s is not None and time.monotonic() >= self._held_by_s:
                 self._report_held()
             if self._phase is _Phase.WAITING and time.monotonic() >= self._retry_at_s:
-                self.up()
+                self.on_up()
             elif self._phase is _Phase.ENDING and time.monotonic() >= self._ends_by_s:
                 self._host.submit(self._cancel_now)
             lost = self._phase not in (_Phase.WAITING, _Phase.OVER) and not self.spec.lease()
@@ -219,7 +219,7 @@ class JavaRun:
                 if (refusal := self._refusal()) is not None:
                     self._finish_once(Failed(trace=refusal, engine_lost=True))
                     return
-                claim = self._taken_claim()
+                claim = self._take_claim()
                 if claim is not None:
                     claim.close()  # the Java task opens a producer of its own, with the same id
                     if not self._is_starting():  # that takes a while; another process may run by now
@@ -300,7 +300,7 @@ class JavaRun:
         """Remove a task that has ended or failed from the process."""
         self._host.submit(self._end_task)
 
-    def _taken_claim(self) -> Transactions | None:
+    def _take_claim(self) -> Transactions | None:
         """Return the claim to close, the first time."""
         with self._lock:
             claim, self._claim = self._claim, None
@@ -314,10 +314,10 @@ class JavaRun:
     def _finish(self, event: Failed | Stopped) -> None:
         """Report the last event, and release a claim that the Java task has not taken. Holds the lock."""
         self._phase = _Phase.OVER
-        if (claim := self._taken_claim()) is not None:
+        if (claim := self._take_claim()) is not None:
             self._host.submit(claim.close)
         self._host.forget(self.number)
-        self._step.tell(busy=False)
+        self._step.report(busy=False)
         self._over(self, event)
         self._report(event)
 
@@ -339,13 +339,13 @@ class JavaRun:
         self._report(Held())
 
     def _has_come(self, detail: Mapping[str, Any]) -> None:
-        self._step.again()
-        self._passed.now(detail)
+        self._step.restart_step()
+        self._passed.add_report(detail)
         if not self._is_source:
             self.spec.assigned(detail["partitions"])
-        self._tell_progress()
+        self._report_progress()
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         """Report the progress since the last report, if one is requested. Holds the lock."""
         done = self._passed.since_last() if self._asked else None
         if done is not None:

@@ -22,7 +22,7 @@ from kraal.config.worker.keys import POLICY
 from kraal.core.errors import ConfigInvalid
 from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.catalog import ServiceKind
-from kraal.java_plugins.connector import config_value, refusal, thrown
+from kraal.java_plugins.connector import config_value, describe_exception, refusal
 from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.jvm import Jvm, PluginsAway
 from kraal.java_plugins.parts import options_of, read_catalog
@@ -101,7 +101,7 @@ class JavaProvider(RemoteProvider):
         return self._get(path, keys, None)
 
     @override
-    def get_soon(self, path: str, keys: Collection[str]) -> ConfigData:
+    def get_in_time(self, path: str, keys: Collection[str]) -> ConfigData:
         return self._get(path, keys, CALL_TIMEOUT_S)
 
     def _get(self, path: str, keys: Collection[str], within_s: float | None) -> ConfigData:
@@ -111,7 +111,7 @@ class JavaProvider(RemoteProvider):
         except PluginsAway:
             raise
         except Exception as exc:  # noqa: BLE001 - py4j's, for what the class has thrown
-            failure = RuntimeError(thrown(exc)[1])
+            failure = RuntimeError(describe_exception(exc)[1])
             failure.add_note(str(exc))
             raise failure from None
         return ConfigData(data=answer["data"], ttl_ms=answer["ttl"])
@@ -234,7 +234,7 @@ class _OwnProcess:
         self._jvm.close()
 
 
-def resolved_worker(raw: Mapping[str, str]) -> dict[str, str]:
+def resolve_worker_config(raw: Mapping[str, str]) -> dict[str, str]:
     """Resolve a worker's own config with Kraal's providers, and those in `plugin.path` that it uses.
 
     The latter run in a process that ends before this returns. Raises the errors of `resolve_worker`; PluginsAway,

@@ -43,7 +43,7 @@ class Version:
 
     @property
     def size(self) -> int:
-        """Its memory in bytes."""
+        """Memory size in bytes."""
         texts = text_bytes(self.written.by, *self.config, *self.config.values())
         return ENTRY_BYTES + getsizeof(self.changed) + texts + _ITEM_BYTES * len(self.config)
 
@@ -72,7 +72,7 @@ class Configs:
         """Return the earlier versions of a config, oldest first. Any thread."""
         return self._rings.read(name)
 
-    def written(self, name: ConnectorName) -> Written | None:
+    def last_write(self, name: ConnectorName) -> Written | None:
         """Return when and by whom the current version was written. Any thread."""
         return self._current.get(name)
 
@@ -80,7 +80,7 @@ class Configs:
         """Note a version that was stored before the worker started; the last one counts."""
         self._current[name] = written
 
-    def lost(self, name: ConnectorName) -> None:
+    def drop_lost(self, name: ConnectorName) -> None:
         """Drop such a version: the connector was deleted before the worker started."""
         self._current.pop(name, None)
 

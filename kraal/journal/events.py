@@ -44,7 +44,7 @@ class JournalEvent:
 
     @property
     def size(self) -> int:
-        """Its memory in bytes."""
+        """Memory size in bytes."""
         return ENTRY_BYTES + text_bytes(self.connector, self.text, self.by)
 
     def to_json(self) -> dict[str, Json]:

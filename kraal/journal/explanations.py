@@ -1,7 +1,7 @@
 """Explanations: why a connector and its tasks are where they are, and in the state they are in. Pure functions.
 
 Each worker explains a connector from what it has itself: statuses and configs of all workers, placements if it leads,
-supervision data and causes of its own instances. `merged` combines the explanations of several workers.
+supervision data and causes of its own instances. `merge` combines the explanations of several workers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sources:
     """As in `StallDetection.status`: of the instances on this worker; empty without supervision."""
 
 
-def explained(sources: Sources, name: ConnectorName) -> dict[str, Any]:
+def explain(sources: Sources, name: ConnectorName) -> dict[str, Any]:
     """Return this worker's explanation of an existing connector.
 
     Shape: name, type, target (STARTED, PAUSED or STOPPED), worker_id (of this worker), leader, generation, connector,
@@ -167,10 +167,10 @@ def _reasons(
     elif status.trace:
         kind = ReasonKind.FAILURE if status.state is State.FAILED else ReasonKind.WAITING
         reasons.append((kind, printable(root_cause(status.trace))))
-    return reasons + _supervised(supervision)
+    return reasons + _supervision_reasons(supervision)
 
 
-def _supervised(supervision: Mapping[str, Any]) -> list[tuple[ReasonKind, str]]:
+def _supervision_reasons(supervision: Mapping[str, Any]) -> list[tuple[ReasonKind, str]]:
     reasons: list[tuple[ReasonKind, str]] = []
     if supervision.get("stalled"):
         cause = supervision.get("stall_cause") or "no cause is known"
@@ -191,15 +191,15 @@ def moment(ms: int) -> str:
 # -- explanations of several workers -----------------------------------------------------------------------
 
 
-def merged(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def merge(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Add the explanations of other workers, by worker id: of the leader for placements, of owners for the rest."""
     tasks = {worker: {each["id"]: each for each in answer["tasks"]} for worker, answer in answers.items()}
     connectors = {worker: answer["connector"] for worker, answer in answers.items()}
     return {
         **own,
-        "connector": _merged_instance(own["connector"], connectors),
+        "connector": _merge_instance(own["connector"], connectors),
         "tasks": [
-            _merged_instance(
+            _merge_instance(
                 task, {worker: by_id[task["id"]] for worker, by_id in tasks.items() if task["id"] in by_id}
             )
             for task in own["tasks"]
@@ -207,7 +207,7 @@ def merged(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> 
     }
 
 
-def _merged_instance(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_instance(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     owner = answers.get(own["worker_id"] or "", own)
     placements = [each["placement"] for each in (own, *answers.values()) if each["placement"] is not None]
     return {

@@ -107,9 +107,9 @@ class Journal:
     def note(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Note the cause of the next states of these instances; see `States.note`."""
         if self.enabled:
-            self.states.note(instances, cause, amends=amends)
+            self.states.note_cause(instances, cause, amends=amends)
 
-    def rebalanced(self, generation: int, reason: str) -> None:
+    def note_rebalance(self, generation: int, reason: str) -> None:
         """Keep the reason of a rebalance for the states that follow it."""
         self._reasons = dict([*self._reasons.items(), (generation, reason)][-MAX_REASONS:])
 
@@ -128,11 +128,11 @@ class Journal:
         """Record all statuses once the status log was read to its end: at first as stored, later missed ones."""
         if not self.enabled:
             return
-        missed: list[tuple[Instance, Status | None, int]] = self.states.missed()
+        missed: list[tuple[Instance, Status | None, int]] = self.states.take_missed()
         if self.status_replayed:
             for instance, status, at_ms in missed:
                 self.state(instance, status, at_ms)
-            for instance in self.states.gone(statuses):
+            for instance in self.states.find_gone(statuses):
                 self.state(instance, None, -1)
         names = {
             connector_of(instance)
@@ -157,6 +157,6 @@ def _state_text(instance: Instance, entry: StateEntry) -> str:
     return f"{kind} {instance} {entry.state} on {entry.worker_id}: {entry.cause}"
 
 
-def off() -> Journal:
+def disabled() -> Journal:
     """Return a journal that records nothing."""
     return Journal(lambda: 0, 0)

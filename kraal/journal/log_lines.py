@@ -39,7 +39,7 @@ class LogLine:
 
     @property
     def size(self) -> int:
-        """Its memory in bytes."""
+        """Memory size in bytes."""
         return ENTRY_BYTES + text_bytes(self.logger, self.message)
 
     def to_json(self, worker_id: str) -> dict[str, Json]:

@@ -121,7 +121,7 @@ class KeyedRings(Generic[K, T]):
     size: int = 0
     """Size of all keys and their entries, in bytes."""
     _rings: OrderedDict[K, ByteRing[T]] = field(default_factory=OrderedDict)
-    """Those with entries; the one that was written last comes last."""
+    """Keys with entries, in the order of their latest writes."""
     _empty: OrderedDict[K, int] = field(default_factory=OrderedDict)
     """Counts of dropped entries of keys without entries."""
     _guard: Guard = field(default_factory=Guard)
@@ -139,7 +139,7 @@ class KeyedRings(Generic[K, T]):
             before = ring.size
             ring.append(entry, size)
             self._rings.move_to_end(key)
-            self._resized(key, ring, before)
+            self._make_room(key, ring, before)
             return key in self._rings
 
     def amend(self, key: K, change: Callable[[T], tuple[T, int] | None]) -> None:
@@ -149,7 +149,7 @@ class KeyedRings(Generic[K, T]):
             if first and ring is not None:
                 before = ring.size
                 ring.amend(change)
-                self._resized(key, ring, before)
+                self._make_room(key, ring, before)
 
     def read(self, key: K) -> RingContent[T]:
         """Return a key's entries."""
@@ -160,7 +160,7 @@ class KeyedRings(Generic[K, T]):
             return RingContent(ring.entries(), ring.dropped)
 
     def keys(self) -> tuple[K, ...]:
-        """Return the keys that have entries; the one that was written last comes last."""
+        """Return the keys that have entries, in the order of their latest writes."""
         with self._guard:
             return tuple(self._rings)
 
@@ -172,7 +172,7 @@ class KeyedRings(Generic[K, T]):
             self.size += KEY_BYTES + getsizeof(key)
         return ring
 
-    def _resized(self, key: K, ring: ByteRing[T], before: int) -> None:
+    def _make_room(self, key: K, ring: ByteRing[T], before: int) -> None:
         """Make room after a ring was changed, whose size was `before`."""
         self.size += ring.size - before
         while self.size > self.total:

@@ -1,7 +1,7 @@
 """The history of states: each state of each instance as its record was read, with its cause.
 
 Written by the herder's thread; read by any. Records that repeat the state of an instance are no entries. After the
-death of a herder, the next one reads all records again: `replay` and `missed` find those that the journal lacks.
+death of a herder, the next one reads all records again: `replay` and `take_missed` find those that the journal lacks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StateEntry:
 
     @property
     def size(self) -> int:
-        """Its memory in bytes."""
+        """Memory size in bytes."""
         return ENTRY_BYTES + text_bytes(self.state, self.worker_id, self.cause, self.by, self.trace)
 
     def to_json(self) -> dict[str, Json]:
@@ -90,7 +90,7 @@ class States:
         """Return a connector's entries, oldest first. Any thread."""
         return self._rings.read(name)
 
-    def note(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
+    def note_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Note the cause of the next states of these instances.
 
         `amends`: it was read from a record. The two logs are read at different speeds: states that follow from it may
@@ -124,7 +124,7 @@ class States:
 
         self._rings.amend(connector_of(instance), change)
 
-    def noted(self, instance: Instance, now_ms: int) -> Cause | None:
+    def pop_noted(self, instance: Instance, now_ms: int) -> Cause | None:
         """Return the cause that is noted for an instance, unless it is too old."""
         cause = self._noted.get(instance)
         return None if cause is None or now_ms - cause.ms > FRESH_MS else cause
@@ -170,14 +170,14 @@ class States:
         elif missed.has_latest or at_ms >= latest.written_ms:  # compaction may have removed the latest status
             missed.statuses.append((status, at_ms))
 
-    def missed(self) -> list[tuple[Instance, Status | None, int]]:
+    def take_missed(self) -> list[tuple[Instance, Status | None, int]]:
         """Return, once and in order for each instance, the statuses and times that no earlier herder has read."""
         missed, self._missed = self._missed, {}
         return [
             (instance, *missed_status) for instance, each in missed.items() for missed_status in each.statuses
         ]
 
-    def gone(self, instances: Iterable[Instance]) -> list[Instance]:
+    def find_gone(self, instances: Iterable[Instance]) -> list[Instance]:
         """Return the recorded instances that are not among these."""
         return list(self._latest.keys() - set(instances))
 
@@ -195,7 +195,7 @@ class States:
             generation=int(status.generation),
             cause=cut(secrets.scrub(why.cause), TEXT_BYTES),
             by=why.by,
-            trace=None if trace is None else _shortened(trace),
+            trace=None if trace is None else _shorten(trace),
             is_exact=why.is_exact,
         )
         self._rings.append(connector_of(instance), lambda: (entry, entry.size))
@@ -212,6 +212,6 @@ def _identity(status: Status) -> tuple[object, ...]:
     return status.state, status.worker_id, status.generation, status.trace
 
 
-def _shortened(trace: str) -> str:
+def _shorten(trace: str) -> str:
     """Return the first lines of a trace, without secrets."""
     return cut("\n".join(secrets.scrub(trace).splitlines()[:TRACE_LINES]), TRACE_BYTES)

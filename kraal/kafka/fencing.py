@@ -38,7 +38,7 @@ def fence_producers(
         try:
             Producer(settings).init_transactions(timeout_s)
         except KafkaException as exc:
-            reason = last_error.added_to(exc)
+            reason = last_error.append_to(exc)
             raise StoreError(f"cannot fence the producer {transactional_id!r}: {reason}") from exc
 
     _run_concurrently(fence, transactional_ids)

@@ -255,7 +255,7 @@ class _Driver:
             return False
         if bootstrap.failed():
             self._bootstrap = None
-            self._failed(bootstrap.exception)
+            self._on_failed(bootstrap.exception)
             return False
         return True
 
@@ -275,12 +275,12 @@ class _Driver:
             return
         join, self._join = self._join, None
         if join.failed():
-            self._failed(join.exception)
+            self._on_failed(join.exception)
         else:
             self._failures = 0
             self._join_failures.end()
 
-    def _failed(self, error: BaseException) -> None:
+    def _on_failed(self, error: BaseException) -> None:
         pause_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
         self._retry_at_s = time.monotonic() + pause_s
@@ -290,7 +290,7 @@ class _Driver:
         log.log(level, "Failed to join the group; retrying in %.1f s: %r%s", pause_s, error, cause)
         self.coordinator.request_rejoin()
         if not (isinstance(error, errors.KafkaError) and error.retriable):
-            self._hooks.lost(f"the group rejected this worker: {error}")
+            self._hooks.on_lost(f"the group rejected this worker: {error}")
 
     def _report_lost_coordinator(self, now_s: float) -> None:
         """Report that the coordinator is unknown for longer than `heartbeat.interval.ms`."""
@@ -302,7 +302,7 @@ class _Driver:
             self._lost = True
             coordinator.rejoining = False  # call the hooks before the next join, because work has to stop
             coordinator.request_rejoin()
-            self._hooks.lost(f"the group's coordinator is unknown for {now_s - since_s:.1f} s")
+            self._hooks.on_lost(f"the group's coordinator is unknown for {now_s - since_s:.1f} s")
 
     def _disconnect_unresponsive_broker(self) -> None:
         """Disconnect from a broker that has not responded for a session timeout."""

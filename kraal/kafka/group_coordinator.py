@@ -204,7 +204,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     ) -> None:
         self.expelled = False
         self.lease_heartbeat.expect_second_round()
-        self._hooks.joined(
+        self._hooks.on_joined(
             protocol=protocol,
             generation=generation,
             member_id=member_id,

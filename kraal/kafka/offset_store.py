@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kraal.core.errors import ProtocolError, StoreAway, StoreError, TopicUnfit
+from kraal.core.errors import ProtocolError, StoreAway, StoreError, TopicUnusable
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.kafka.reader import RawRecord, TopicReader
@@ -121,7 +121,7 @@ class KafkaOffsets:
     def _read(self) -> list[RawRecord]:
         try:
             return self._reader.read(self._position, _BATCH)
-        except TopicUnfit:
+        except TopicUnusable:
             raise
         except StoreError as exc:
             raise StoreAway(str(exc)) from exc

@@ -50,7 +50,7 @@ class Cluster:
     """As of `Permissions`."""
 
 
-def described_permissions(description: Described | StoreError) -> Permissions:
+def parse_description(description: Described | StoreError) -> Permissions:
     """Return the operations on a topic that was described with them. Raises the error if it has another cause."""
     if isinstance(description, Described):
         return Permissions(description.operations)
@@ -61,7 +61,7 @@ class PermissionsReader:
     """Requests permissions on the cluster and groups. Not thread-safe; calls block, at most the client's timeout."""
 
     def __init__(self, admin: TopicAdmin, group_settings: Mapping[str, str]) -> None:
-        """Take a client, and the settings of the one that joins the group, with brokers and Connect's names."""
+        """Args: a client, and the settings of the group's client, with brokers and Connect's names."""
         self._admin = admin
         self._group_settings = group_settings
 
@@ -111,7 +111,7 @@ class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is p
     @override
     def _describe_groups_process_response(self, response: Any) -> dict[str, Permissions]:
         return {
-            each.group_id: _decoded(each.error_code, each.authorized_operations) for each in response.groups
+            each.group_id: _decode(each.error_code, each.authorized_operations) for each in response.groups
         }
 
 
@@ -130,7 +130,7 @@ def _describe_worker_group(settings: Mapping[str, str], group: str, timeout_s: f
     return permissions
 
 
-def _decoded(error: int, operations: Collection[int] | None) -> Permissions:
+def _decode(error: int, operations: Collection[int] | None) -> Permissions:
     """Decode a response; `operations` has Kafka's codes, and is None if the broker does not return them."""
     if error in _NOT_AUTHORIZED_CODES:
         return Permissions(refused=True)

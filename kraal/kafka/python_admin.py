@@ -36,7 +36,7 @@ def admin_client(
     try:
         client = kind(**{**admin_options, **limits, "kafka_client": create_client})
     except BaseException:
-        for each in clients:  # a client that reached no broker does not end its thread
+        for each in clients:  # a client that has not reached a broker does not stop its thread
             each.close()
             each._manager._net.stop()  # noqa: SLF001 - as in its own close
         raise

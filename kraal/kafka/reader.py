@@ -128,7 +128,7 @@ class TopicReader:
                 self._close_consumer()  # the next one checks whether the topic is still the same
                 raise
             except (KafkaException, RuntimeError) as exc:
-                self._fail(self._last_error.added_to(exc), exc)
+                self._fail(self._last_error.append_to(exc), exc)
             return records
 
     def end(self) -> int:
@@ -173,7 +173,7 @@ class TopicReader:
                 f"the topic {self._topic!r} was deleted and created again since it was read; restart the worker "
                 "to read all of it"
             )
-        at = self._clamped(at, [*seen, *[0] * (topic.partitions - len(seen))])
+        at = self._clamp(at, [*seen, *[0] * (topic.partitions - len(seen))])
         # Use a new consumer, because the old one's connection may wait up to half a second for the next record.
         self._close_consumer()
         self._consumer = Consumer(self._settings)
@@ -195,7 +195,7 @@ class TopicReader:
             return [0] * partitions, 0
         return [*recent_positions, *[0] * (partitions - len(recent_positions))], start
 
-    def _clamped(self, at: Sequence[int], seen: Sequence[int]) -> list[int]:
+    def _clamp(self, at: Sequence[int], seen: Sequence[int]) -> list[int]:
         """Return `at`, limited to existing offsets; `seen` is the highest offset read in each partition."""
         first = self._admin.first_offsets(self._topic, len(at))
         end = self._admin.end_offsets(self._topic, len(at))
@@ -291,7 +291,7 @@ class TopicReader:
                 return []
             if is_behind and elapsed_s > self._timeout_s:
                 self._fail(
-                    self._last_error.added_to(f"nothing came within {self._timeout_s:g} s"),
+                    self._last_error.append_to(f"nothing came within {self._timeout_s:g} s"),
                     None,
                 )
             if records := self._poll(limit, _POLL_TIMEOUT_S):

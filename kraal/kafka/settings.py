@@ -66,7 +66,7 @@ class LastClientError:
             self._text, self._at_s = error.str(), now_s
         log.debug("%s", error.str())
 
-    def added_to(self, cause: object) -> str:
+    def append_to(self, cause: object) -> str:
         """Return `cause` as text, with the errors of the last seconds."""
         text = error_message(cause)
         last = self._text if time.monotonic() - self._at_s < _MAX_ERROR_AGE_S else ""

@@ -21,7 +21,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from kraal.config.clients.kafka_python import kafka_python_options
-from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.layers import bootstrap, merge_layers
 from kraal.config.values import trim
 from kraal.core.errors import GroupInUse, KraalError, StoreError
 from kraal.core.ids import ConnectorName
@@ -50,7 +50,7 @@ _UNAVAILABLE_TOPIC = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.To
 
 def consumer_group(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
     """Return the consumer group of a sink: `connect-<name>`, unless the config sets one."""
-    return trim(layered(worker, config, "consumer").get("group.id") or "") or f"connect-{connector}"
+    return trim(merge_layers(worker, config, "consumer").get("group.id") or "") or f"connect-{connector}"
 
 
 class KafkaGroupOffsets:
@@ -172,7 +172,7 @@ class KafkaGroupOffsets:
         settings = {
             "client.id": f"connector-worker-adminclient-{connector}",
             "request.timeout.ms": str(round(min(timeout_s, REQUEST_TIMEOUT_S) * 1000)),
-            **layered(self._worker, config, "admin"),
+            **merge_layers(self._worker, config, "admin"),
             "bootstrap.servers": bootstrap(self._worker, config, "admin"),
         }
         try:

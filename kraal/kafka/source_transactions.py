@@ -18,11 +18,11 @@ from functools import partial
 from typing import Final
 
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, layered
+from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, merge_layers
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.clients.record_size import DEFAULT_BYTES, MAX_REQUEST_SIZE, TOPIC_LIMIT
 from kraal.config.connector.source import OFFSETS_TOPIC
-from kraal.core.errors import StoreAway, StoreError, TopicUnfit
+from kraal.core.errors import StoreAway, StoreError, TopicUnusable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.kafka.offset_store import KafkaOffsets
@@ -180,10 +180,10 @@ class SourceTransactions:
             log.warning("Failed to write offsets of %s to the worker's topic as well: %s", connector, exc)
 
     def _delete_copies(self, connector: ConnectorName, offsets: Mapping[SourcePartition, None]) -> None:
-        """Delete offsets from the worker's topic. Raises StoreAway, TopicUnfit."""
+        """Delete offsets from the worker's topic. Raises StoreAway, TopicUnusable."""
         try:
             self._worker_offsets.store({connector: offsets})
-        except TopicUnfit:
+        except TopicUnusable:
             raise
         except StoreError as exc:
             raise StoreAway(str(exc)) from exc
@@ -191,7 +191,7 @@ class SourceTransactions:
     def _offset_topic(self, config: Mapping[str, str]) -> _OffsetTopic | None:
         """Return a connector's offset topic, which may be created; None: the worker's topic.
 
-        Raises StoreAway, StoreError; TopicUnfit if it is missing and is not created.
+        Raises StoreAway, StoreError; TopicUnusable if it is missing and is not created.
         """
         name = config.get(OFFSETS_TOPIC) or self._topic.name
         brokers = bootstrap(self._worker, config, "producer")
@@ -208,7 +208,7 @@ class SourceTransactions:
         try:
             topic = replace(self._topic, name=name, property=OFFSETS_TOPIC)
             ensure_topics(admin, [topic], create=self._creates_topics)
-        except TopicUnfit:
+        except TopicUnusable:
             raise
         except StoreError as exc:
             raise StoreAway(str(exc)) from exc
@@ -225,7 +225,7 @@ class SourceTransactions:
         return offset_topic
 
     def _options(self, config: Mapping[str, str], kind: Client) -> dict[str, str]:
-        client_config = layered(self._worker, config, kind)
+        client_config = merge_layers(self._worker, config, kind)
         client_config["bootstrap.servers"] = bootstrap(self._worker, config, kind)
         options = librdkafka_options(client_config)
         return {key: value for key, value in options.items() if key not in ("group.id", "isolation.level")}
@@ -242,7 +242,9 @@ def producer_settings(
 
     librdkafka requires all timeouts of the producer to be at most the transaction timeout.
     """
-    overrides = {k: v for k, v in layered(worker, connector, "producer").items() if k not in _RESERVED_KEYS}
+    overrides = {
+        k: v for k, v in merge_layers(worker, connector, "producer").items() if k not in _RESERVED_KEYS
+    }
     client_config = {**_DEFAULTS, **overrides, "bootstrap.servers": bootstrap(worker, connector, "producer")}
     client_config.setdefault("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
     options: Settings = dict(librdkafka_options(client_config))

@@ -1,6 +1,6 @@
 """Administration of the internal topics: create or check them, describe them, and list their offsets.
 
-A StoreError may be transient: no broker responds, or fewer than the replication factor requires. A TopicUnfit is
+A StoreError may be transient: no broker responds, or fewer than the replication factor requires. A TopicUnusable is
 permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured lasts until an
 administrator changes the topic: it has another cleanup policy, or more than one partition where order matters.
 Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.3.0).
@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
     OffsetSpec,
 )
 
-from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
 from kraal.core.kafka_errors import NOT_AUTHORIZED, TOO_LATE, UNKNOWN_TOPIC, UNREACHABLE
 from kraal.kafka.settings import LastClientError, client, code, code_of_cause
 
@@ -145,7 +145,7 @@ class TopicAdmin:
         try:
             return self._result(request(self._client(), self.timeout_s))
         except (KafkaException, TimeoutError) as exc:
-            raise StoreError(f"Cannot look up {what}: {self._last_error.added_to(exc)}") from exc
+            raise StoreError(f"Cannot look up {what}: {self._last_error.append_to(exc)}") from exc
 
     def first_offsets(self, topic: str, partitions: int) -> list[int]:
         """Return the first available offset of each partition. Raises StoreError."""
@@ -169,7 +169,7 @@ class TopicAdmin:
         return max((each for each in times if each >= 0), default=None)
 
     def create(self, topic: InternalTopic) -> bool:
-        """Create `topic` unless it exists; return whether it was created. Raises StoreError, TopicUnfit.
+        """Create `topic` unless it exists; return whether it was created. Raises StoreError, TopicUnusable.
 
         A worker that may not create topics continues, because an administrator may have created it.
         """
@@ -280,12 +280,12 @@ class TopicAdmin:
     def _not_found(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
         if code(exc) in UNKNOWN_TOPIC:
             return StoreError(f"the topic {topic!r} does not exist on the brokers at {self.brokers}")
-        return StoreError(f"{sentence}: {self._last_error.added_to(exc)}")
+        return StoreError(f"{sentence}: {self._last_error.append_to(exc)}")
 
     def _not_created(self, topic: InternalTopic, exc: BaseException) -> NoReturn:
-        reason = self._last_error.added_to(exc)
+        reason = self._last_error.append_to(exc)
         if code(exc) == KafkaError.INVALID_CONFIG:
-            raise TopicUnfit(f"Unable to create topic(s) '{topic.name}': {reason}") from exc
+            raise TopicUnusable(f"Unable to create topic(s) '{topic.name}': {reason}") from exc
         if _is_timeout(exc):
             log.warning("Failed to create the topic %r: %s", topic.name, reason)
             raise StoreError(
@@ -293,7 +293,7 @@ class TopicAdmin:
                 "issue, unavailable topic partitions, or if this is your first use of the topic it may have taken "
                 "too long to create."
             ) from exc
-        kind = TopicUnfit if code(exc) in _PERMANENT_CODES else StoreError
+        kind = TopicUnusable if code(exc) in _PERMANENT_CODES else StoreError
         hint = (
             _FEWER_REPLICAS.format(topic.property.removesuffix("topic"))
             if code(exc) == KafkaError.INVALID_REPLICATION_FACTOR
@@ -308,19 +308,19 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic], *, create:
     """Create missing topics, compacted, and check existing ones; return the names of the new topics.
 
     Blocks for a few times the admin's timeout at most. Raises StoreError for transient failures and TopicMisconfigured
-    until an administrator has changed the topic (call again); TopicUnfit for permanent ones, such as a missing topic
+    until an administrator has changed the topic (call again); TopicUnusable for permanent ones, such as a missing topic
     without `create`: the worker cannot start.
     """
     created: list[str] = []
     for topic in topics:
         if not create and is_missing(admin, topic.name):
-            raise TopicUnfit(_MISSING.format(topic.name, topic.property))
+            raise TopicUnusable(_MISSING.format(topic.name, topic.property))
         if create and admin.create(topic):
             created.append(topic.name)
         else:
             _check_policy(admin, topic)
     for topic in topics:
-        description = _await(admin, topic.name)
+        description = _wait_for(admin, topic.name)
         if topic.single and description.partitions > 1:
             raise TopicMisconfigured(
                 f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have a single "
@@ -366,7 +366,7 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
         )
 
 
-def _await(admin: TopicAdmin, topic: str) -> Described:
+def _wait_for(admin: TopicAdmin, topic: str) -> Described:
     """Wait for the metadata of a topic that was just created, at most for the admin's timeout."""
     deadline_s, delay_s = time.monotonic() + admin.timeout_s, _FIRST_RETRY_DELAY_S
     while True:

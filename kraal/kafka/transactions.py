@@ -86,7 +86,7 @@ class OffsetTarget:
 
 
 class TaskProducer:
-    """One task's producer. One thread at a time, except for `give_up`; calls block."""
+    """One task's producer. Not thread-safe, except for `give_up`; calls block."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class TaskProducer:
 
         `tracks`: whether `write` takes `placed`; the client then reports each delivery, at some 0.1 µs per record.
         """
-        reports = {"delivery.report.only.error": not tracks, "on_delivery": self._delivered}
+        reports = {"delivery.report.only.error": not tracks, "on_delivery": self._on_delivery}
         self._settings = {**settings, **reports}
         self._last_error = last_error
         self._task = task
@@ -131,7 +131,7 @@ class TaskProducer:
             producer = Producer(self._settings)
             producer.init_transactions(timeout_s)
         except KafkaException as exc:
-            text = f"cannot begin to write in transactions for task {self._task}: {self._last_error.added_to(exc)}"
+            text = f"cannot begin to write in transactions for task {self._task}: {self._last_error.append_to(exc)}"
             raise StoreError(text) if code(exc) in _PERMANENT_CODES else StoreAway(text) from exc
         self._producer = producer
 
@@ -155,15 +155,15 @@ class TaskProducer:
         try:
             records = _records(topic, columns)
             if are_limited:
-                records = self._limits.fitted(records, partial(self._flush, producer))
+                records = self._limits.flush_in_time(records, partial(self._flush, producer))
             for number, (name, value, key, rest) in enumerate(
-                self._reported(records, placed) if placed else records
+                self._attach_reports(records, placed) if placed else records
             ):
                 self._send(producer, name, value, key, rest)
                 if not number % _RECORDS_PER_POLL:
                     producer.poll(0)
         except (KafkaException, ValueError, TypeError) as exc:
-            raise self._failed(exc) from exc
+            raise self._abort_after(exc) from exc
         self._count += len(columns["value"])
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
@@ -176,9 +176,9 @@ class TaskProducer:
                 self._send(producer, target.topic, value, key, {})
             if deleted and target.delete_copies is not None:
                 target.delete_copies(deleted)
-            self._call_until_done(producer.commit_transaction)
+            self._retry_call(producer.commit_transaction)
         except (KafkaException, StoreError) as exc:
-            raise self._failed(exc) from exc
+            raise self._abort_after(exc) from exc
         count, self._count, self._is_open = self._count, 0, False
         if stored and target.stored is not None:
             target.stored(stored)
@@ -186,12 +186,12 @@ class TaskProducer:
 
     def abort(self) -> None:
         """Abort the open transaction. Raises StoreAway if that fails."""
-        producer = self._claimed()
+        producer = self._claim_producer()
         try:
-            self._call_until_done(producer.abort_transaction, _ABORT_TIMEOUT_S)
+            self._retry_call(producer.abort_transaction, _ABORT_TIMEOUT_S)
         except KafkaException as exc:
             self._must_abort = True
-            raise StoreAway(f"a transaction cannot be aborted: {self._last_error.added_to(exc)}") from exc
+            raise StoreAway(f"a transaction cannot be aborted: {self._last_error.append_to(exc)}") from exc
         self._is_open = self._must_abort = False
         self._count = 0
         self._undelivered = None
@@ -211,20 +211,20 @@ class TaskProducer:
 
     # -- one transaction -----------------------------------------------------------------------------------
 
-    def _claimed(self) -> Producer:
+    def _claim_producer(self) -> Producer:
         if self._producer is None:
             raise StoreError(f"the producer of task {self._task} is closed")
         return self._producer
 
     def _begin(self) -> Producer:
-        producer = self._claimed()
+        producer = self._claim_producer()
         if self._must_abort:
             self.abort()
         if not self._is_open:
             try:
                 producer.begin_transaction()
             except KafkaException as exc:
-                raise self._failed(exc) from exc
+                raise self._abort_after(exc) from exc
             self._is_open, self._count, self._undelivered = True, 0, None
             self._limits.begin()
             self._began_s = time.monotonic()
@@ -254,7 +254,7 @@ class TaskProducer:
         if self._undelivered is not None or self._cancelled:
             raise KafkaException(self._undelivered or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
 
-    def _call_until_done(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
+    def _retry_call(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
         """Repeat a call that timed out until brokers respond. Raises KafkaException."""
         began_s = time.monotonic()
         while True:
@@ -270,11 +270,11 @@ class TaskProducer:
             else:
                 return
 
-    def _failed(self, exc: BaseException) -> StoreError:
+    def _abort_after(self, exc: BaseException) -> StoreError:
         """Abort if possible; return the exception to raise."""
         error = _error(exc)
         if self._producer is not None:
-            self._producer.poll(0)  # calls `_delivered` with the failed record and its error
+            self._producer.poll(0)  # calls `_on_delivery` with the failed record and its error
         cause = self._undelivered or error
         expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
         reason = cause.str() if cause is not None else str(exc)
@@ -284,19 +284,19 @@ class TaskProducer:
         elif self._undelivered is not None and self._undelivered.code() == KafkaError._MSG_TIMED_OUT:
             explanation = self._explain_refusal(self._failed_record[0])
             reason = f"{reason}: {explanation}" if explanation else reason
-        message = f"Failed to flush offsets and/or records for task {self._task}: {self._last_error.added_to(reason)}"
+        message = f"Failed to flush offsets and/or records for task {self._task}: {self._last_error.append_to(reason)}"
         if error is not None and (error.fatal() or error.code() in _FENCED_CODES):
             self._is_open = self._must_abort = False
             if error.code() not in _FENCED_CODES:
                 return StoreError(message)
-            return Fenced(_expired(self._task) if expired else FENCED)
+            return Fenced(_expired_text(self._task) if expired else FENCED)
         if self._is_open or self._must_abort:
             try:
                 self.abort()
             except StoreAway as away:
                 log.warning("%s: %s", self._task, away)
                 if away.__cause__ is not None and code(away.__cause__) in _FENCED_CODES:
-                    return Fenced(_expired(self._task) if expired else FENCED)
+                    return Fenced(_expired_text(self._task) if expired else FENCED)
         is_permanent = (
             not isinstance(exc, StoreAway)
             if cause is None
@@ -304,24 +304,24 @@ class TaskProducer:
         )
         return StoreError(message) if is_permanent else StoreAway(message)
 
-    def _reported(
+    def _attach_reports(
         self, records: Iterable[Record], placed: Mapping[int, Callable[[int], None]]
     ) -> Iterator[Record]:
         """Yield records, some of them with a function that receives their offset."""
         for number, (name, value, key, rest) in enumerate(records):
             if number in placed:
-                report = partial(self._placed, placed[number])
+                report = partial(self._on_placed, placed[number])
                 yield name, value, key, {**rest, "on_delivery": report}
             else:
                 yield name, value, key, rest
 
-    def _placed(self, report: Callable[[int], None], error: KafkaError | None, message: Message) -> None:
-        self._delivered(error, message)
+    def _on_placed(self, report: Callable[[int], None], error: KafkaError | None, message: Message) -> None:
+        self._on_delivery(error, message)
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
             report(offset)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Store the first failed delivery, whose error is more specific than the transaction's."""
         if error is None or error.code() in _PURGED_CODES:
             return
@@ -365,7 +365,7 @@ def _error(exc: BaseException) -> KafkaError | None:
     return None
 
 
-def _expired(task: TaskId) -> str:
+def _expired_text(task: TaskId) -> str:
     return (
         f"The task {task} was unable to finish writing records to Kafka before its producer transaction expired. It "
         "may be necessary to reconfigure this connector in order for it to run healthily with exactly-once support. "

@@ -80,7 +80,7 @@ class TopicWriter:
                 return delivery.result()
             except (KafkaException, BufferError) as exc:
                 self._discard_producer()
-                raise StoreError(self._last_error.added_to(exc)) from exc
+                raise StoreError(self._last_error.append_to(exc)) from exc
 
     def close(self) -> None:
         """Close the connection."""
@@ -131,7 +131,7 @@ class LeaderWriter:
                 claiming = Producer(self._settings)
                 claiming.init_transactions(self._timeout_s)
             except (KafkaException, StoreError) as exc:
-                log.warning("Failed to claim the topic %r: %s", self._topic, self._last_error.added_to(exc))
+                log.warning("Failed to claim the topic %r: %s", self._topic, self._last_error.append_to(exc))
                 raise StoreError(_NOT_CLAIMED) from exc
             self._producer = claiming
 
@@ -154,7 +154,7 @@ class LeaderWriter:
                 return delivery.result()
             except (KafkaException, BufferError) as exc:
                 log.warning(
-                    "Failed to perform fencable send to config topic: %s", self._last_error.added_to(exc)
+                    "Failed to perform fencable send to config topic: %s", self._last_error.append_to(exc)
                 )
                 self._producer = None
                 with suppress(KafkaException):  # most often another worker has claimed the id
@@ -179,7 +179,7 @@ class Delivery:
         """Queue `pairs`, all with the same timestamp. Raises KafkaException or BufferError."""
         now_ms = time.time_ns() // 1_000_000
         for number, (key, value) in enumerate(pairs):
-            on_delivery = partial(self._delivered, number)
+            on_delivery = partial(self._on_delivery, number)
             try:
                 target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
             except BufferError:  # the queue is full: send queued records first
@@ -195,7 +195,7 @@ class Delivery:
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
         return written
 
-    def _delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, number: int, error: KafkaError | None, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         if error is not None:
             self._error = self._error or error

@@ -149,7 +149,7 @@ def label(attribute: str) -> str:
     return attribute.replace("-", "_").lower()
 
 
-def shown() -> frozenset[tuple[str, str]]:
+def exported_attributes() -> frozenset[tuple[str, str]]:
     """Return all exported pairs (group, attribute)."""
     tables = {
         WORKER: {**WORKER_TABLE, **WORKER_CONNECTOR_TABLE},

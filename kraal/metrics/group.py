@@ -25,11 +25,11 @@ class GroupMetrics:
     tasks: int = 0
     """Numbers of connectors and tasks assigned to this worker."""
 
-    def rebalance_began(self, now_s: float) -> GroupMetrics:
+    def on_rebalance_began(self, now_s: float) -> GroupMetrics:
         """Record the start of a rebalance; a rebalance in progress counts as abandoned."""
         return replace(self, began_s=now_s)
 
-    def rebalance_ended(self, now_s: float) -> GroupMetrics:
+    def on_rebalance_ended(self, now_s: float) -> GroupMetrics:
         """Record the end of a rebalance, when the assignment can be applied. No effect without a rebalance."""
         if self.began_s is None:
             return self

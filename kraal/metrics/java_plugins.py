@@ -105,15 +105,15 @@ def plugin_families(measured: Mapping[str, Mapping[str, Any]]) -> Iterator[Famil
     """Yield the plugins' metrics; `measured` is the result of `PluginNumbers.take`."""
     merged: dict[str, tuple[str, dict[str, float]]] = {}
     for name, metric in measured["plugins"].items():
-        _merge(merged, names.metric(_GROUP, _cleaned(name)), metric, lower=True)
+        _merge(merged, names.metric(_GROUP, _clean(name)), metric, lower=True)
     for name, metric in measured["debezium"].items():
-        _merge(merged, _DEBEZIUM + _cleaned(name), metric, lower=False)
+        _merge(merged, _DEBEZIUM + _clean(name), metric, lower=False)
     for name, (text, rows) in merged.items():
         yield Family(name, _kind(name), text, list(rows.items()))
 
 
-def rendered(families: Iterable[Family]) -> Rendered:
-    """Render the families of one JVM, for `merged`."""
+def render_jvm(families: Iterable[Family]) -> Rendered:
+    """Render the families of one JVM, for `merge`."""
     lines_by_family: dict[str, tuple[str, Mapping[str, str]]] = {}
     for family in families:
         help_line, kind, *rows = render(family).split("\n")[:-1] or ("", "")
@@ -125,7 +125,7 @@ def rendered(families: Iterable[Family]) -> Rendered:
     return lines_by_family
 
 
-def merged(jvms: Iterable[Rendered]) -> str:
+def merge(jvms: Iterable[Rendered]) -> str:
     """Return the text of the families of several JVMs: each family once, and of equal series the first."""
     heads: dict[str, str] = {}
     series: dict[str, dict[str, str]] = {}
@@ -155,13 +155,13 @@ def _merge(
         rows.setdefault(labels(*pairs.items()), float(value))
 
 
-def _cleaned(name: str) -> str:
+def _clean(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)
 
 
 def _label(tag: str) -> str:
     """Return a valid label name: it starts with a letter, because Prometheus reserves names with `__`."""
-    label = _cleaned(tag).lstrip("_")
+    label = _clean(tag).lstrip("_")
     return label if label[:1].isalpha() else f"tag_{label}"
 
 

@@ -45,7 +45,7 @@ def load_families(metrics: LoadMetrics) -> Iterator[Family]:
     """Yield the families; connectors, tasks and actors of single requests are each aggregated."""
     depths: Counter[str] = Counter()
     for name, depth in metrics.mailboxes.items():
-        depths[_shown(name)] += depth
+        depths[_format(name)] += depth
     yield Family(
         "kraal_mailbox_messages",
         "gauge",
@@ -90,5 +90,5 @@ def load_families(metrics: LoadMetrics) -> Iterator[Family]:
     )
 
 
-def _shown(name: str) -> str:
+def _format(name: str) -> str:
     return next((kind for start, kind in _KINDS.items() if name.startswith(start)), name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kraal.cluster.views.rest import task_state
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId, WorkerId
 from kraal.core.secrets import secrets
-from kraal.metrics.series import RECENT, Values, summed
+from kraal.metrics.series import RECENT, Values, add_values
 from kraal.metrics.stall_detection import connector_stalls, task_progress, task_trace
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ConnectorProgress:
     """Why the connector's instance is stalled; None if it is not, or not here."""
 
 
-def merged(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
+def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
     """Return the JSON of a connector's progress on several workers; of equal tasks the first counts. Pure."""
     tasks: dict[int, Mapping[str, Any]] = {}
     recent, cause = NO_RATES, None
@@ -47,7 +47,7 @@ def merged(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> di
         cause = cause or part.stall_cause
         for task in part.tasks:
             tasks.setdefault(task["id"], task)
-        recent = part.recent if recent is NO_RATES else summed(recent, part.recent)
+        recent = part.recent if recent is NO_RATES else add_values(recent, part.recent)
     return {
         "tasks": [tasks[number] for number in sorted(tasks)],
         "stall_cause": cause,
@@ -131,23 +131,23 @@ def _python(metrics: TaskMetrics, now_s: float) -> dict[str, Json]:
 def _java(values: TaskValues | None) -> dict[str, Json]:
     """Return the same for a Java task; times are means of recent batches, and values missing in its JVM are null."""
 
-    def first(*attributes: str) -> float | None:
+    def first_value(*attributes: str) -> float | None:
         by_attribute = {} if values is None else values
         return next((by_attribute[each] for each in attributes if each in by_attribute), None)
 
     return {
-        "records_per_second": _number(first("source-record-write-rate", "sink-record-send-rate")),
-        "records_total": _whole(first("source-record-write-total", "sink-record-send-total")),
-        "read_total": _whole(first("source-record-poll-total", "sink-record-read-total")),
-        "poll_ms": _number(first("poll-batch-avg-time-ms")),
-        "write_ms": _number(first("put-batch-avg-time-ms")),
-        "commit_ms": _number(first("offset-commit-avg-time-ms")),
-        "commits_total": _whole(first("offset-commit-completion-total")),
+        "records_per_second": _number(first_value("source-record-write-rate", "sink-record-send-rate")),
+        "records_total": _integer(first_value("source-record-write-total", "sink-record-send-total")),
+        "read_total": _integer(first_value("source-record-poll-total", "sink-record-read-total")),
+        "poll_ms": _number(first_value("poll-batch-avg-time-ms")),
+        "write_ms": _number(first_value("put-batch-avg-time-ms")),
+        "commit_ms": _number(first_value("offset-commit-avg-time-ms")),
+        "commits_total": _integer(first_value("offset-commit-completion-total")),
         "errors": {
-            "failed": _whole(first("total-record-errors")),
-            "skipped": _whole(first("total-records-skipped")),
-            "logged": _whole(first("total-errors-logged")),
-            "dead_lettered": _whole(first("deadletterqueue-produce-requests")),
+            "failed": _integer(first_value("total-record-errors")),
+            "skipped": _integer(first_value("total-records-skipped")),
+            "logged": _integer(first_value("total-errors-logged")),
+            "dead_lettered": _integer(first_value("deadletterqueue-produce-requests")),
         },
     }
 
@@ -175,5 +175,5 @@ def _number(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else round(value, 2)
 
 
-def _whole(value: float | None) -> int | None:
+def _integer(value: float | None) -> int | None:
     return None if value is None or not math.isfinite(value) else round(value)

@@ -25,7 +25,7 @@ class Startups:
     succeeded: int = 0
     failed: int = 0
 
-    def ended(self, now_s: float, *, well: bool) -> Startups:
+    def add_start(self, now_s: float, *, well: bool) -> Startups:
         """Return a copy with one more start."""
         return replace(
             self,
@@ -152,13 +152,13 @@ class MetricsRegistry:
 
     # -- the worker's actor --------------------------------------------------------------------------------
 
-    def started(self, instance: Instance) -> None:
+    def record_start(self, instance: Instance) -> None:
         """Record the start of an instance."""
         self._forget(instance)
         self._living[instance] = None
         self._lives[instance] = Life(self.time.now())
 
-    def made_task_configs(self, name: ConnectorName, refusal: str | None) -> None:
+    def record_task_configs(self, name: ConnectorName, refusal: str | None) -> None:
         """Record that a connector made task configs, or why it made none."""
         life = self._lives.get(name)
         if life is None:
@@ -169,7 +169,7 @@ class MetricsRegistry:
             since_s = self.time.now() if life.refused_s is None else life.refused_s
             self._lives[name] = replace(life, refusal=refusal, refused_s=since_s)
 
-    def changed(self, instance: Instance, state: State, version: str | None) -> None:
+    def record_state(self, instance: Instance, state: State, version: str | None) -> None:
         """Record the state of a running instance; an unchanged state has no effect."""
         now_s = self.time.now()
         life = self._lives.get(instance, Life(now_s))
@@ -183,9 +183,9 @@ class MetricsRegistry:
         if well:
             self._up.add(instance)
         if isinstance(instance, TaskId):
-            self._task_startups = self._task_startups.ended(now_s, well=well)
+            self._task_startups = self._task_startups.add_start(now_s, well=well)
         else:
-            self._connector_startups = self._connector_startups.ended(now_s, well=well)
+            self._connector_startups = self._connector_startups.add_start(now_s, well=well)
 
     def remove(self, instance: Instance) -> None:
         """Record the end of an instance."""

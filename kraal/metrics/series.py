@@ -53,7 +53,7 @@ class Samples:
     """The columns of each task, by its number."""
 
     @staticmethod
-    def merged(base: Samples, remaining: Iterable[Samples]) -> Samples:
+    def merge(base: Samples, remaining: Iterable[Samples]) -> Samples:
         """Merge the samples of several workers, at the times of `base`; the first value counts. Pure."""
         tasks = {
             task: {name: [*values] for name, values in columns.items()}
@@ -219,7 +219,7 @@ class Series:
             count = max(self._number - first + 1, 0)
             tasks = {
                 task.task: {
-                    column: _rounded(
+                    column: _round(
                         ring.column(at, first, count), whole=at == COLUMNS.index("backlog_records")
                     )
                     for at, column in enumerate(COLUMNS)
@@ -263,7 +263,7 @@ class Series:
     def _skip_removed(self, living: Collection[TaskId], number: int) -> list[TaskId]:
         """Record a gap for each task that has left, and drop tasks of which only gaps remain.
 
-        Return the remaining ones, the one that left first as the last.
+        Return the remaining ones, the earliest removed last.
         """
         removed: list[TaskId] = []
         for task in [task for task in self._rings if task not in living]:
@@ -277,7 +277,7 @@ class Series:
         return sorted(removed, key=lambda task: self._rings[task].seen, reverse=True)
 
     def _new_ring(self, task: TaskId, number: int, removed: list[TaskId]) -> _Ring | None:
-        """Make room for a task, if need be in place of the one that left first, the last of `removed`."""
+        """Make room for a task; if necessary, evict the earliest removed one, the last of `removed`."""
         if len(self._rings) >= self._max_tasks:
             if not removed:
                 self._warn()
@@ -303,9 +303,9 @@ class Series:
         rates: dict[ConnectorName, Values] = {}
         for task, ring in self._rings.items():
             is_quiet = max(ring.active, ring.gap) < first
-            values = _ZERO_RATES if is_quiet else _rounded(ring.column(0, first, RECENT))
+            values = _ZERO_RATES if is_quiet else _round(ring.column(0, first, RECENT))
             total = rates.get(task.connector)
-            rates[task.connector] = values if total is None else summed(total, values)
+            rates[task.connector] = values if total is None else add_values(total, values)
         return rates
 
 
@@ -338,7 +338,7 @@ class Sampler:
                 self._closed.wait(self._pause_s)
 
 
-def summed(one: Values, other: Values) -> list[float | None]:
+def add_values(one: Values, other: Values) -> list[float | None]:
     """Add values of the same samples; a gap in one of them counts as 0. Pure."""
     return [b if a is None else a if b is None else round(a + b, 2) for a, b in zip(one, other, strict=True)]
 
@@ -352,6 +352,6 @@ def _differ(one: float, other: float) -> bool:
     return one != other and not (math.isnan(one) and math.isnan(other))
 
 
-def _rounded(values: Iterable[float], *, whole: bool = False) -> list[float | None]:
+def _round(values: Iterable[float], *, whole: bool = False) -> list[float | None]:
     digits = None if whole else 2
     return [None if math.isnan(value) else round(value, digits) if value else 0 for value in values]

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kraal.cluster.decisions.auto_restart import Watched, applies, recent, why_given_up
+from kraal.cluster.decisions.auto_restart import Watched, applies, give_up_reason, restarts_in_window
 from kraal.cluster.views.rest import shown_state, task_state
 from kraal.config.connector.auto_restart import AutoRestart, policy_of
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
 from kraal.core.secrets import secrets
 from kraal.metrics.stalls.causes import ConnectorFacts, Stall, TaskFacts, connector_stall, task_stall
 from kraal.metrics.stalls.down_parts import DownPart
-from kraal.metrics.thread_pools import PoolState, why_unhealthy
+from kraal.metrics.thread_pools import PoolState, unhealthy_reason
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
@@ -157,9 +157,9 @@ class StallDetection:
     down_parts: Callable[[], Sequence[DownPart]] = tuple
     """Returns the parts that are down, for any time."""
 
-    def why_unhealthy(self) -> str | None:
+    def unhealthy_reason(self) -> str | None:
         """Return why `GET /health` fails although the herder responds; None if it does not fail."""
-        return why_unhealthy(self.pools())
+        return unhealthy_reason(self.pools())
 
     def status(self, snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
         """Return the part added by `GET /connectors/{c}/status?expand=supervision`, for instances of this worker.
@@ -196,7 +196,7 @@ class StallDetection:
         response["tasks"] = tasks
         return response
 
-    def stalled(self, snapshot: Snapshot) -> list[Json]:
+    def stalled_tasks(self, snapshot: Snapshot) -> list[Json]:
         """Return the stalled tasks of this worker, which `GET /health` adds if there are any."""
         now_s = self.metrics.time.now()
         all_progress = progress(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
@@ -241,9 +241,9 @@ class StallDetection:
             for subject, stall in stalls
             if stall is not None
         }
-        return causes | {f"worker's {part['part']}": ("down", str(part["why"])) for part in self.down()}
+        return causes | {f"worker's {part['part']}": ("down", str(part["why"])) for part in self.parts_down()}
 
-    def down(self) -> list[dict[str, Json]]:
+    def parts_down(self) -> list[dict[str, Json]]:
         """Return the parts of this worker that have been down for longer than a step may take, likewise."""
         now_s, stall_s = self.metrics.time.now(), self.metrics.stall_s
         return [
@@ -269,11 +269,13 @@ def _restarts(
     return {
         "supervised": applies(policy, instance),
         "restarts": 0 if watched is None else watched.total,
-        "restarts_in_window": 0 if watched is None else len(recent(policy, watched.restarts, now_s)),
+        "restarts_in_window": 0
+        if watched is None
+        else len(restarts_in_window(policy, watched.restarts, now_s)),
         "last_restart_ms": None if watched is None else watched.restarted_ms,
         "next_restart_ms": None if watched is None else watched.due_ms,
         "given_up": None if given_up is None else given_up.value,
-        "why": None if given_up is None else why_given_up(policy, given_up),
+        "why": None if given_up is None else give_up_reason(policy, given_up),
     }
 
 

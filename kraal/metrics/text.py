@@ -29,11 +29,11 @@ class Family:
 
 def labels(*pairs: tuple[str, str]) -> str:
     """Format labels: `{connector="a",task="0"}`; empty without labels. Values may contain any characters."""
-    inner = ",".join(f'{name}="{escaped(value)}"' for name, value in pairs)
+    inner = ",".join(f'{name}="{escape(value)}"' for name, value in pairs)
     return f"{{{inner}}}" if inner else ""
 
 
-def escaped(value: str) -> str:
+def escape(value: str) -> str:
     """Escape a label's value for use between quotes. A lone surrogate becomes `?`, as in JSON."""
     if value.isascii() and not ('"' in value or "\\" in value or "\n" in value):
         return value

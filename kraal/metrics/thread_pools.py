@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from kraal.core.printable import first_of
+from kraal.core.printable import join_first
 
 _MAX_OWNERS: Final = 10
 """Maximum number of owners of stuck calls in a message."""
@@ -38,7 +38,7 @@ class PoolState:
         return len(self.stuck) >= self.most
 
 
-def why_unhealthy(pools: Sequence[PoolState]) -> str | None:
+def unhealthy_reason(pools: Sequence[PoolState]) -> str | None:
     """Return a message about the first exhausted pool; None if every pool has a thread left."""
     for pool in pools:
         if pool.is_exhausted:
@@ -46,7 +46,7 @@ def why_unhealthy(pools: Sequence[PoolState]) -> str | None:
             names = sorted({call.owner for call in pool.stuck})
             return (
                 f"All {len(pool.stuck)} threads of the pool {pool.name} are held by calls that do not return, the "
-                f"first since {since.isoformat(timespec='seconds')}, by: {first_of(names, _MAX_OWNERS)}. "
+                f"first since {since.isoformat(timespec='seconds')}, by: {join_first(names, _MAX_OWNERS)}. "
                 "Restart the worker."
             )
     return None

@@ -63,22 +63,22 @@ class Sampled:
 
     def average(self, now_s: float) -> float:
         """Return the mean of the unexpired values; NaN if there are none."""
-        samples = self._unexpired(now_s)
+        samples = self._unexpired_samples(now_s)
         return sum(s.total for s in samples) / sum(s.events for s in samples) if samples else math.nan
 
     def maximum(self, now_s: float) -> float:
         """Return the largest unexpired value; NaN if there is none."""
-        samples = self._unexpired(now_s)
+        samples = self._unexpired_samples(now_s)
         return max(s.maximum for s in samples) if samples else math.nan
 
     def minimum(self, now_s: float) -> float:
         """Return the smallest unexpired value; NaN if there is none."""
-        samples = self._unexpired(now_s)
+        samples = self._unexpired_samples(now_s)
         return min(s.minimum for s in samples) if samples else math.nan
 
     def rate(self, now_s: float) -> float:
         """Return the sum per second. Windows that have not elapsed yet count as elapsed, as in Kafka."""
-        samples = self._unexpired(now_s)
+        samples = self._unexpired_samples(now_s)
         if not samples:
             return 0.0
         length_s = self.windows.length_s
@@ -90,9 +90,9 @@ class Sampled:
 
     def share(self, now_s: float) -> float | None:
         """Return the mean of events that are 0 or 1; None if all have expired."""
-        return self.average(now_s) if self._unexpired(now_s) else None
+        return self.average(now_s) if self._unexpired_samples(now_s) else None
 
-    def _unexpired(self, now_s: float) -> tuple[_Sample, ...]:
+    def _unexpired_samples(self, now_s: float) -> tuple[_Sample, ...]:
         samples, memory_s = self.samples, self.windows.memory_s
         if not samples or now_s - samples[-1].last_s >= memory_s:
             return ()

@@ -21,7 +21,7 @@ from kraal.plugin_lock.java import is_java, is_java_coordinates, resolve_java, u
 from kraal.plugin_lock.lock import (
     Lock,
     Locked,
-    PluginsUnfit,
+    PluginLockError,
     check_files,
     files_of,
     is_coordinates,
@@ -49,7 +49,7 @@ class Change:
 def add(path: Path, what: Sequence[str]) -> Change:
     """Add coordinates, requirements, files and directories to a lock, which is created if missing.
 
-    Locked versions do not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    Locked versions do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     with _changing(path) as (lock, scratch):
         coordinates = [each for each in what if is_coordinates(each)]
@@ -80,7 +80,7 @@ def add(path: Path, what: Sequence[str]) -> Change:
 
 
 def remove(path: Path, what: Sequence[str]) -> Change:
-    """Remove entries and their unused dependencies from a lock. Raises PluginsUnfit, JarsUnavailable, JavaMissing."""
+    """Remove entries and their unused dependencies. Raises PluginLockError, JarsUnavailable, JavaMissing."""
     with _changing(path) as (lock, scratch):
         removed = {_match(lock, each) for each in what}
         added, provided = [each for each in lock.added if each not in removed], list[str]()
@@ -96,7 +96,7 @@ def remove(path: Path, what: Sequence[str]) -> Change:
 def relock(path: Path) -> Change:
     """Resolve everything again: dependencies may change their version, missing files are downloaded.
 
-    What was added as a file or a directory does not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    What was added as a file or a directory does not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     with _changing(path) as (lock, scratch):
         jars, provided = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
@@ -117,12 +117,12 @@ def relock(path: Path) -> Change:
 def _requirement_or_file(text: str) -> str:
     if text.endswith(".whl"):
         if not Path(text).is_file():
-            raise PluginsUnfit(f"Wheel {text} does not exist.")
+            raise PluginLockError(f"Wheel {text} does not exist.")
         wheel_name(Path(text).name)
         return str(Path(text).absolute())
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?\s*([=<>!~][^@\n]*)?", text):
         return text
-    raise PluginsUnfit(
+    raise PluginLockError(
         f"Invalid plugin '{text}'; expected Maven coordinates (org:name:revision), a wheel (FILE.whl), a package "
         "(name or name==version), or a Java plugin (org:name:extension[:classifier]:revision, FILE.tar.gz, FILE.tgz, "
         "FILE.zip, FILE.jar, or a directory with a slash at its end)."
@@ -151,7 +151,7 @@ def _refuse_provided(names: Sequence[str], wheels: Found) -> None:
     modules = {each.module for each, _ in wheels}
     for each in names:
         if _project(each) not in modules:
-            raise PluginsUnfit(f"{each} is already installed in Kraal's environment and needs no lock.")
+            raise PluginLockError(f"{each} is already installed in Kraal's environment and needs no lock.")
 
 
 def _match(lock: Lock, text: str) -> str:
@@ -163,7 +163,7 @@ def _match(lock: Lock, text: str) -> str:
         if text == ":".join(each.split(":")[:2]):
             return each
     added_names = ", ".join(lock.added) or "none"
-    raise PluginsUnfit(f"{text} is not in the lock; added plugins: {added_names}.")
+    raise PluginLockError(f"{text} is not in the lock; added plugins: {added_names}.")
 
 
 def _locked_files(path: Path, entries: Sequence[Locked]) -> Found:
@@ -183,7 +183,7 @@ def _still_needed(added: Sequence[str], wheels: Found, scratch: Path) -> Found:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[tuple[Lock, Path]]:
-    """Lock out other changes and yield the lock and a scratch directory. Raises PluginsUnfit."""
+    """Lock out other changes and yield the lock and a scratch directory. Raises PluginLockError."""
     directory = files_of(path)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def _changing(path: Path) -> Iterator[tuple[Lock, Path]]:
             with tempfile.TemporaryDirectory(prefix=".change-", dir=directory) as scratch:
                 yield read_lock(path) if path.exists() else Lock(), Path(scratch)
     except OSError as exc:
-        raise PluginsUnfit(f"Cannot store the plugins of {path} in {directory}: {exc}.") from exc
+        raise PluginLockError(f"Cannot store the plugins of {path} in {directory}: {exc}.") from exc
 
 
 def _replace(

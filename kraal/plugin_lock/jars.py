@@ -15,7 +15,7 @@ from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, parse_lock, sha256_of
 from kraal.jars.places import pyspark_jars
-from kraal.plugin_lock.lock import Locked, PluginsUnfit
+from kraal.plugin_lock.lock import Locked, PluginLockError
 
 _CONNECTORS: Final = frozenset(
     f"META-INF/services/org.apache.kafka.connect.{kind}"
@@ -27,8 +27,8 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
     """Download the jars of coordinates and their dependencies; return them with their paths, and the skipped ones.
 
     All coordinates are resolved together, so that each module has one version. Jars that Spark provides are skipped,
-    because a second version would conflict. Raises JarsUnavailable, JavaMissing, and PluginsUnfit for coordinates that
-    Spark provides.
+    because a second version would conflict. Raises JarsUnavailable, JavaMissing, and PluginLockError for coordinates
+    that Spark provides.
     """
     if not added:
         return [], []
@@ -36,7 +36,7 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
     for text in added:
         name = Coordinates.parse(text).name
         if name in ours:
-            raise PluginsUnfit(f"Cannot add {text} as a plugin because Spark already provides {name}.")
+            raise PluginLockError(f"Cannot add {text} as a plugin because Spark already provides {name}.")
     (scratch / "ivy").mkdir()
     try:
         with Progress("Downloading jars") as progress:

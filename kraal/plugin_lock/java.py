@@ -1,8 +1,8 @@
 """Java plugins of a lock: archives, uber jars and directories, unpacked into a directory for `plugin.path`.
 
 Each plugin is one file next to the lock, and one folder of the directory `java-DIGEST`, where DIGEST is that of all
-of them. The link `java` leads to the present one. So the value of `plugin.path` stays the same, and a running worker,
-which uses the directory behind the link, keeps its files when the lock changes.
+of them. The symbolic link `java` points to the current one. So the value of `plugin.path` stays the same, and a
+running worker, which uses the directory behind the link, keeps its files when the lock changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import sha256_of
-from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginsUnfit, files_of
+from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginLockError, files_of
 
 LINK: Final = "java"
 _ENCRYPTED: Final = 1
@@ -62,14 +62,14 @@ def is_java(text: str) -> bool:
 
 
 def plugin_path(lock: Path) -> Path:
-    """Return the directory for `plugin.path`. Raises PluginsUnfit if the lock's name is invalid."""
+    """Return the directory for `plugin.path`. Raises PluginLockError if the lock's name is invalid."""
     return files_of(lock) / LINK
 
 
 def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
     """Download and pack Java plugins; return each with the path of its file, in `scratch` or where it was given.
 
-    Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     resolved = [_local(each, scratch) for each in archives if not is_java_coordinates(each)]
     names = {Coordinates.parse(each).file_name: each for each in archives if is_java_coordinates(each)}
@@ -90,9 +90,11 @@ def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
     if path.is_dir():
         path = _pack(path.resolve(), scratch)
     elif not path.is_file():
-        raise PluginsUnfit(f"Java plugin {text} does not exist; expected an archive, a jar or a directory.")
+        raise PluginLockError(
+            f"Java plugin {text} does not exist; expected an archive, a jar or a directory."
+        )
     if not PLAIN.fullmatch(path.name):
-        raise PluginsUnfit(
+        raise PluginLockError(
             f"Invalid name '{path.name}' of a Java plugin; rename it: expected letters, digits and any of _ . + ! -"
         )
     _folder(path.name)
@@ -106,7 +108,9 @@ def _pack(directory: Path, scratch: Path) -> Path:
         for path in sorted(directory.rglob("*")):
             if path.is_dir():
                 if path.is_symlink():
-                    raise PluginsUnfit(f"{path} is a link to a directory; copy that directory in its place.")
+                    raise PluginLockError(
+                        f"{path} is a link to a directory; copy that directory in its place."
+                    )
                 continue
             info = zipfile.ZipInfo(path.relative_to(directory).as_posix(), _EARLIEST)
             with path.open("rb") as source, archive.open(info, "w", force_zip64=True) as out:
@@ -117,7 +121,7 @@ def _pack(directory: Path, scratch: Path) -> Path:
 def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
     """Unpack the Java plugins of a lock, whose files are in `directory`, and let the link lead to them.
 
-    Does nothing if they are unpacked already, or if there are and were none. Raises PluginsUnfit.
+    Does nothing if they are unpacked already, or if there are and were none. Raises PluginLockError.
     """
     link = directory / LINK
     if not plugins and not link.is_symlink():
@@ -138,16 +142,16 @@ def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
                         raise
         _lead(link, place.name)
     except OSError as exc:
-        raise PluginsUnfit(f"Cannot unpack the Java plugins into {place}: {exc}.") from exc
+        raise PluginLockError(f"Cannot unpack the Java plugins into {place}: {exc}.") from exc
 
 
 def _folders(plugins: Sequence[Locked]) -> dict[str, Locked]:
-    """Return the plugins by the names of their folders. Raises PluginsUnfit if two would have the same."""
+    """Return the plugins by the names of their folders. Raises PluginLockError if two would have the same."""
     folders: dict[str, Locked] = {}
     for each in plugins:
         other = folders.setdefault(_folder(each.file), each)
         if other is not each:
-            raise PluginsUnfit(
+            raise PluginLockError(
                 f"{other.file} and {each.file} would be unpacked into the same folder, {_folder(each.file)}; rename "
                 "one of them, or remove it from the lock."
             )
@@ -155,10 +159,10 @@ def _folders(plugins: Sequence[Locked]) -> dict[str, Locked]:
 
 
 def _folder(file: str) -> str:
-    """Return the name of the folder for a plugin's file. Raises PluginsUnfit if it would be no folder of its own."""
+    """Return the name of the folder for a plugin's file. Raises PluginLockError if it would be no folder of its own."""
     name = file.removesuffix(_ending(file))
     if not name.strip("."):
-        raise PluginsUnfit(
+        raise PluginLockError(
             f"Invalid name '{file}' of a Java plugin; rename it: expected a name with more than dots before "
             f"{_ending(file)}."
         )
@@ -174,7 +178,7 @@ def _lead(link: Path, name: str) -> None:
     if link.is_symlink() and str(link.readlink()) == name:
         return
     if link.exists() and not link.is_symlink():
-        raise PluginsUnfit(
+        raise PluginLockError(
             f"{link} is a directory instead of a link; remove it, and copy the lock's directory with its links."
         )
     fresh = link.with_name(f".{LINK}-{os.getpid()}")
@@ -184,7 +188,7 @@ def _lead(link: Path, name: str) -> None:
 
 
 def _unpack_one(file: Path, folder: Path) -> None:
-    """Unpack one plugin into a folder. Raises PluginsUnfit if the file is damaged or unsafe, or has no jar."""
+    """Unpack one plugin into a folder. Raises PluginLockError if the file is damaged or unsafe, or has no jar."""
     make_directory(folder, SHARED_DIRECTORY)
     if file.suffix == ".jar":
         with file.open("rb") as jar:
@@ -193,15 +197,15 @@ def _unpack_one(file: Path, folder: Path) -> None:
     try:
         jars = _unpack_archive(file, folder)
     except _DAMAGED as exc:
-        raise PluginsUnfit(
+        raise PluginLockError(
             f"{file.name} cannot be unpacked; it is damaged or of an unknown kind: {exc}."
         ) from exc
     if not jars:
-        raise PluginsUnfit(f"{file.name} contains no jars; expected the archive of a Java plugin.")
+        raise PluginLockError(f"{file.name} contains no jars; expected the archive of a Java plugin.")
 
 
 def _unpack_archive(file: Path, folder: Path) -> int:
-    """Unpack an archive; return the number of jars in it. Raises PluginsUnfit, OSError and those of `_DAMAGED`."""
+    """Unpack an archive; return the number of jars in it. Raises PluginLockError, OSError and those of `_DAMAGED`."""
     jars = 0
     with _open(file) as members:
         for name, source in members:
@@ -231,7 +235,7 @@ def _zip_entries(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             raise _is_unsafe(file, info.filename)
         if info.flag_bits & _ENCRYPTED:
-            raise PluginsUnfit(
+            raise PluginLockError(
                 f"{file.name} cannot be unpacked: {info.filename!r} in it is encrypted; pack it without a password."
             )
         with archive.open(info) as source:
@@ -250,15 +254,15 @@ def _tar_entries(archive: tarfile.TarFile, file: Path) -> Iterator[tuple[str, IO
 
 
 def _safe(name: str, file: Path) -> Sequence[str]:
-    """Return the parts of a path within an archive. Raises PluginsUnfit if it leads out of the plugin's folder."""
+    """Return the parts of a path within an archive. Raises PluginLockError if it leads out of the plugin's folder."""
     parts = [each for each in name.split("/") if each not in ("", ".")]
     if name.startswith("/") or "\\" in name or ".." in parts or not parts:
         raise _is_unsafe(file, name)
     return parts
 
 
-def _is_unsafe(file: Path, name: str) -> PluginsUnfit:
-    return PluginsUnfit(
+def _is_unsafe(file: Path, name: str) -> PluginLockError:
+    return PluginLockError(
         f"{file.name} contains {name!r}, which is not a regular file in the plugin's folder; nothing was unpacked."
     )
 

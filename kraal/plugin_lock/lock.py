@@ -36,7 +36,7 @@ JAVA_ENDINGS: Final = (".jar", ".zip", ".tar.gz", ".tgz")
 """How the name of a Java plugin's file ends."""
 
 
-class PluginsUnfit(KraalError):
+class PluginLockError(KraalError):
     """A plugin lock or one of its files is invalid."""
 
 
@@ -82,22 +82,22 @@ def is_coordinates(text: str) -> bool:
 
 
 def files_of(lock: Path) -> Path:
-    """Return the absolute directory of a lock's files. Raises PluginsUnfit if the name does not end with `.lock`."""
+    """Return the absolute directory of a lock's files. Raises PluginLockError if the name does not end with `.lock`."""
     if lock.suffix != ENDING or not lock.stem:
-        raise PluginsUnfit(f"Invalid plugin lock name '{lock}'; expected a name that ends with {ENDING}.")
+        raise PluginLockError(f"Invalid plugin lock name '{lock}'; expected a name that ends with {ENDING}.")
     return lock.absolute().with_suffix("")
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock. Raises PluginsUnfit if it cannot be read or is invalid."""
+    """Read a lock. Raises PluginLockError if it cannot be read or is invalid."""
     files_of(path)
     try:
         return parse_lock(path.read_text(encoding="utf-8"))
     except OSError as exc:
-        raise PluginsUnfit(f"Cannot read plugin lock {path}: {exc.strerror or exc}.") from exc
+        raise PluginLockError(f"Cannot read plugin lock {path}: {exc.strerror or exc}.") from exc
     except (ValueError, TypeError, KeyError) as exc:
         why = f"{exc} is missing" if isinstance(exc, KeyError) else str(exc)
-        raise PluginsUnfit(f"Invalid plugin lock {path}: {why.rstrip('.')}.") from exc
+        raise PluginLockError(f"Invalid plugin lock {path}: {why.rstrip('.')}.") from exc
 
 
 def parse_lock(text: str) -> Lock:
@@ -143,7 +143,7 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 
 def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:
-    """Verify the files of a lock's entries and return their paths. Raises PluginsUnfit if one is invalid."""
+    """Verify the files of a lock's entries and return their paths. Raises PluginLockError if one is invalid."""
     directory = files_of(path)
     files = []
     for entry in entries:
@@ -151,12 +151,12 @@ def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:
         try:
             has = sha256_of(file)
         except OSError as exc:
-            raise PluginsUnfit(
+            raise PluginLockError(
                 f"Cannot read {file}, which is listed in {path} ({exc.strerror or exc}); copy the directory together "
                 "with the lock, or restore both with `kraal plugins lock`."
             ) from exc
         if has != entry.sha256:
-            raise PluginsUnfit(
+            raise PluginLockError(
                 f"{file} does not match {path}: expected sha256 {entry.sha256} for {entry.name}, got {has}.",
                 hint="Copy the directory together with the lock, or restore both with `kraal plugins lock`.",
             )

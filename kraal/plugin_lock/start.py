@@ -29,7 +29,7 @@ def jars_of_worker(worker_file: Path) -> Sequence[Path]:
     the same path. Variables in the config value are not resolved, because their providers may be among the plugins. A
     relative path is relative to the working directory.
 
-    Raises BadRequest if the worker's file cannot be read, PluginsUnfit if the lock or one of its files is invalid.
+    Raises BadRequest if the worker's file cannot be read, PluginLockError if the lock or one of its files is invalid.
     """
     lock = lock_of(read_properties(worker_file, WHAT))
     return load_plugins(lock) if lock is not None else ()

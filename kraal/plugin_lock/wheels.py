@@ -24,7 +24,7 @@ from typing import Any
 from kraal import __version__
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
 from kraal.jars.jars import sha256_of
-from kraal.plugin_lock.lock import Locked, PluginsUnfit
+from kraal.plugin_lock.lock import Locked, PluginLockError
 
 TIMEOUT_S = 900.0
 _WHEEL = re.compile(r"([A-Za-z0-9_.]+)-([A-Za-z0-9_.!+]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
@@ -36,10 +36,10 @@ def canonical(name: str) -> str:
 
 
 def wheel_name(file: str) -> str:
-    """Return `name==version` for a wheel's file name. Raises PluginsUnfit."""
+    """Return `name==version` for a wheel's file name. Raises PluginLockError."""
     match = _WHEEL.fullmatch(file)
     if match is None:
-        raise PluginsUnfit(f"Invalid wheel name '{file}'; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl.")
+        raise PluginLockError(f"Invalid wheel name '{file}'; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl.")
     return f"{canonical(match[1])}=={match[2]}"
 
 
@@ -53,7 +53,7 @@ def resolve_wheels(
         scratch: an existing scratch directory for downloads.
         only: a directory of wheels to use instead of a package index.
 
-    Returns each wheel with its path. Raises PluginsUnfit with pip's reason.
+    Returns each wheel with its path. Raises PluginLockError with pip's reason.
     """
     if not wanted:
         return []
@@ -100,7 +100,7 @@ def _fetch(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
 def _sum_in(item: dict[str, Any], name: str) -> str:
     checksum = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
     if not checksum:
-        raise PluginsUnfit(
+        raise PluginLockError(
             f"The package index has no sha256 for {name}; download the wheel and add the file."
         )
     return str(checksum)
@@ -136,12 +136,12 @@ def _pip(scratch: Path, *arguments: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as exc:
-        raise PluginsUnfit(
+        raise PluginLockError(
             f"pip timed out after {TIMEOUT_S:.0f} s; check that the package index is reachable.",
             hint="To use another index, set PIP_INDEX_URL.",
         ) from exc
     if done.returncode:
-        raise PluginsUnfit(_why(done.stdout + done.stderr))
+        raise PluginLockError(_why(done.stdout + done.stderr))
 
 
 def _why(output: str) -> str:
@@ -163,7 +163,7 @@ def site_of(directory: Path, wheels: Sequence[Locked]) -> Path:
 
 
 def unpack(files: Sequence[Path], site: Path) -> None:
-    """Unpack wheels into the directory `site` atomically, unless it exists. Raises PluginsUnfit."""
+    """Unpack wheels into the directory `site` atomically, unless it exists. Raises PluginLockError."""
     if site.exists():
         return
     try:
@@ -178,7 +178,7 @@ def unpack(files: Sequence[Path], site: Path) -> None:
                 if not site.exists():  # another worker created it
                     raise
     except (OSError, zipfile.BadZipFile) as exc:
-        raise PluginsUnfit(f"Cannot unpack the wheels into {site}: {exc}.") from exc
+        raise PluginLockError(f"Cannot unpack the wheels into {site}: {exc}.") from exc
 
 
 def _unpack_one(file: Path, into: Path) -> None:
@@ -189,7 +189,7 @@ def _unpack_one(file: Path, into: Path) -> None:
             if info.is_dir() or not parts:
                 continue
             if ".." in parts or Path(info.filename).is_absolute():
-                raise PluginsUnfit(f"Invalid wheel {file}: it contains a file {info.filename!r}.")
+                raise PluginLockError(f"Invalid wheel {file}: it contains a file {info.filename!r}.")
             if parts[0].endswith(".data"):
                 if len(parts) < 3 or parts[1] not in ("purelib", "platlib"):  # noqa: PLR2004 - X.data/purelib/file
                     continue

@@ -39,7 +39,7 @@ class RemoteProvider(ConfigProvider):
     """A provider in another process, which may be away. `get` waits for it until the worker ends."""
 
     @abstractmethod
-    def get_soon(self, path: str, keys: Collection[str]) -> ConfigData:
+    def get_in_time(self, path: str, keys: Collection[str]) -> ConfigData:
         """Do the same for a request, which waits only for some time. Raises Unavailable."""
 
 
@@ -103,9 +103,9 @@ class Providers:
         """Resolve the variables of a config; blocks while the providers do. Raises ProviderFailed."""
         return _resolve(config, self.by_name.get)
 
-    def resolve_soon(self, config: Config) -> Resolved:
+    def resolve_in_time(self, config: Config) -> Resolved:
         """Do the same for a request. Raises also Unavailable, if a provider's process is away."""
-        return _resolve(config, self.by_name.get, _get_soon)
+        return _resolve(config, self.by_name.get, _get_in_time)
 
     def resolve_here(self, config: Config) -> Resolved:
         """Leave variables of other processes' providers as they are. Raises ProviderFailed."""
@@ -200,8 +200,8 @@ def _get(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
     return provider.get(path, keys)
 
 
-def _get_soon(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
-    return (provider.get_soon if isinstance(provider, RemoteProvider) else provider.get)(path, keys)
+def _get_in_time(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
+    return (provider.get_in_time if isinstance(provider, RemoteProvider) else provider.get)(path, keys)
 
 
 def _resolve(

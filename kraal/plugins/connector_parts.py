@@ -78,7 +78,7 @@ def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) 
     ]
     if runtime == PYTHON and needs_java(registry, converters, config):
         runtime, near = JAVA, _IN_JVM
-    for key, kind, version_key in _named(config):
+    for key, kind, version_key in _class_keys(config):
         text = (config.get(key) or "").strip()
         try:
             plugin = registry.find(text, kind, wanted=config.get(version_key), near=near)
@@ -90,7 +90,7 @@ def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) 
     return connector_parts_
 
 
-def _named(config: Config) -> Iterator[tuple[str, PluginKind, str]]:
+def _class_keys(config: Config) -> Iterator[tuple[str, PluginKind, str]]:
     """Yield the keys that name classes, the kinds of these, and the keys of their versions."""
     for key, kind in CONVERTERS.items():
         if config.get(key):

@@ -173,7 +173,7 @@ class Entry:
         short = (simple[: simple.rfind(ending)] for ending in endings if ending in simple)
         return {simple, *filter(None, short)}
 
-    def listed(self) -> Iterable[PluginInfo]:
+    def listing_entries(self) -> Iterable[PluginInfo]:
         """Return the listing entries of its roles; imports the class if necessary. Raises PluginFailed."""
         if self._version is None:
             return self.plugins()

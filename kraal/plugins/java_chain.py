@@ -25,7 +25,7 @@ _ONE_KIND: Final = "all transforms and converters of a connector must be of one 
 
 def needs_java(registry: Registry, worker: Mapping[str, str], config: Config) -> bool:
     """Whether a connector's transforms or converters are Java classes of `plugin.path`, by its config or default."""
-    return any(registry.is_java(name) for _, name in _named(registry, worker, config))
+    return any(registry.is_java(name) for _, name in _class_keys(registry, worker, config))
 
 
 def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
@@ -37,7 +37,7 @@ def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[
     for role in DEFAULTS:
         settings = converter_settings(worker, config, role).own
         chain.update((f"{role}.{key}", text) for key, text in settings.items())
-    chain.update(_named(registry, worker, config))
+    chain.update(_class_keys(registry, worker, config))
     return chain
 
 
@@ -47,9 +47,9 @@ def chain_errors(
     """Yield pairs of a key and its error, for classes that cannot be in the chain of a connector together."""
     if registry.is_java(plugin.name):
         foreign = "{name} is a plugin in Python, which Java connectors cannot use; " + _INSTEAD
-        yield from _not_in_jvm(registry, _named(registry, {}, config), foreign)
+        yield from _not_in_jvm(registry, _class_keys(registry, {}, config), foreign)
         return
-    named = list(_named(registry, worker, config))
+    named = list(_class_keys(registry, worker, config))
     java = [(key, name) for key, name in named if registry.is_java(name)]
     if java:
         of_java = f"{java[0][1]} ({java[0][0]}) is a Java plugin"
@@ -61,7 +61,7 @@ def java_parts(registry: Registry, worker: Mapping[str, str], config: Config) ->
     """Return key and class of the Java transforms, predicates and converters of a connector in Python."""
     if registry.is_java(config.get("connector.class") or ""):
         return []
-    return [(key, name) for key, name in _named(registry, worker, config) if registry.is_java(name)]
+    return [(key, name) for key, name in _class_keys(registry, worker, config) if registry.is_java(name)]
 
 
 def _not_in_jvm(registry: Registry, named: Iterable[tuple[str, str]], text: str) -> Iterator[tuple[str, str]]:
@@ -70,7 +70,7 @@ def _not_in_jvm(registry: Registry, named: Iterable[tuple[str, str]], text: str)
             yield key, text.format(name=name)
 
 
-def _named(registry: Registry, worker: Mapping[str, str], config: Config) -> Iterator[tuple[str, str]]:
+def _class_keys(registry: Registry, worker: Mapping[str, str], config: Config) -> Iterator[tuple[str, str]]:
     """Yield the keys that name classes of the chain, with the classes' full names."""
 
     def full(key: str, written: str) -> tuple[str, str]:

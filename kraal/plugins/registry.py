@@ -28,7 +28,7 @@ from kraal.plugins.entries import (
     PluginVersion,
     installed,
 )
-from kraal.plugins.versions import chosen, mismatch
+from kraal.plugins.versions import choose, mismatch
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class Registry:
         """
         roles = self.roles(name, near=near)
         of_kinds = ([role for role in roles if role.kind is kind] for kind in kinds or PluginKind)
-        return chosen(next(filter(None, of_kinds), []), wanted, near)
+        return choose(next(filter(None, of_kinds), []), wanted, near)
 
     def roles(self, name: str, *kinds: PluginKind, near: str | None = None) -> tuple[Plugin, ...]:
         """Return all versions of a name or alias, ascending, with all roles; empty if the name is unknown.
@@ -147,7 +147,7 @@ class Registry:
             )
         return tuple(role for entry in entries for role in entry.plugins() if not kinds or role.kind in kinds)
 
-    def loaded(self, name: str, wanted: str | None = None) -> PluginClass:
+    def load_class(self, name: str, wanted: str | None = None) -> PluginClass:
         """Return the class with a full name, of the highest version that is wanted.
 
         Raises PluginFailed if it cannot be imported; PluginMissing, with Connect's text, without such a version.
@@ -155,7 +155,7 @@ class Registry:
         entries = self._versions[name]
         if wanted is None:
             return entries[-1].loaded
-        choice = chosen(self.roles(name), wanted)
+        choice = choose(self.roles(name), wanted)
         if choice is None:
             raise PluginMissing(
                 mismatch(name, wanted, self.versions(name)) or f"{name} has no version {wanted}"
@@ -180,7 +180,7 @@ class Registry:
 
         Raises PluginMissing, with Connect's text, if no version fits, and PluginFailed if it cannot be loaded.
         """
-        cls = self.loaded(self.connector(name).name, wanted)
+        cls = self.load_class(self.connector(name).name, wanted)
         if not issubclass(cls, Connector):  # pragma: no cover - `connector` found a connector
             raise BadRequest(f"{name} is not a connector")
         return cls
@@ -197,7 +197,7 @@ class Registry:
     def converter_class(self, name: str) -> type[Converter]:
         """Return a converter's class. Raises PluginMissing, with Connect's text, or PluginFailed."""
         full = self.resolve(name)
-        cls = self.loaded(full) if full is not None else None
+        cls = self.load_class(full) if full is not None else None
         if cls is None or not issubclass(cls, Converter):
             available = ", ".join(
                 each.describe() for each in self.plugins() if each.kind is PluginKind.CONVERTER
@@ -211,7 +211,7 @@ class Registry:
     def header_converter_class(self, name: str) -> type[HeaderConverter]:
         """Return a header converter's class. Raises PluginMissing, with Connect's text, or PluginFailed."""
         full = self.resolve(name)
-        cls = self.loaded(full) if full is not None else None
+        cls = self.load_class(full) if full is not None else None
         if cls is None or not issubclass(cls, HeaderConverter):
             kind = PluginKind.HEADER_CONVERTER
             available = ", ".join(each.describe() for each in self.plugins() if each.kind is kind)
@@ -250,7 +250,7 @@ class Registry:
 
 def _listed_or_none(entry: Entry) -> Iterable[PluginInfo]:
     try:
-        return entry.listed()
+        return entry.listing_entries()
     except PluginFailed as exc:
         log.warning("%s; it is not listed", exc)
         return ()

@@ -161,7 +161,7 @@ def _class(registry: Registry, config: Mapping[str, str], prefix: str) -> tuple[
     """Return the full name and the class of an alias's type; for an unknown type, the name as written and None."""
     written = trim(config.get(f"{prefix}type") or "")
     name = registry.resolve(written)
-    return (written, None) if name is None else (name, registry.loaded(name))
+    return (written, None) if name is None else (name, registry.load_class(name))
 
 
 def _configure(prefix: str, plugin: P, settings: Mapping[str, str]) -> P:

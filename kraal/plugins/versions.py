@@ -63,7 +63,7 @@ class _Range(NamedTuple):
         return f"{self.opening}{self.low},{self.high}{self.closing}"
 
 
-def chosen(versions: Iterable[T], wanted: str | None, near: str | None = None) -> T | None:
+def choose(versions: Iterable[T], wanted: str | None, near: str | None = None) -> T | None:
     """Return the highest of ascending `versions` that is wanted, but the one at the place `near` before higher ones.
 
     None if no version fits. So a connector prefers the converters and transforms of its own directory.
@@ -102,7 +102,7 @@ def is_invalid(wanted: str) -> bool:
     return wanted.startswith(("[", "(")) and not _sets(wanted)
 
 
-def specified(text: str) -> str:
+def check_specification(text: str) -> str:
     """Return a valid version or ranges. Raises BadRequest for an invalid range."""
     if is_invalid(text):
         raise BadRequest(f"Invalid version specification: {text}")

@@ -47,13 +47,13 @@ class ProvidedPlugins:
         Blocks as long as the config providers do. Raises ProviderFailed; BadRequest if a variable that another
         process resolves stands for the class.
         """
-        return self._resolved(config, self.providers.resolve)
+        return self._resolve(config, self.providers.resolve)
 
-    def resolve_soon(self, config: Config) -> Resolved:
+    def resolve_in_time(self, config: Config) -> Resolved:
         """Do the same for a request. Raises also Unavailable, if the process of a provider is away."""
-        return self._resolved(config, self.providers.resolve_soon)
+        return self._resolve(config, self.providers.resolve_in_time)
 
-    def _resolved(self, config: Config, resolve: Callable[[Config], Resolved]) -> Resolved:
+    def _resolve(self, config: Config, resolve: Callable[[Config], Resolved]) -> Resolved:
         for key in (_CLASS, CONNECTOR_VERSION):
             for each in variables_of({key: config.get(key)}):
                 if self.providers.is_remote(each.provider):
@@ -110,7 +110,7 @@ class ProvidedPlugins:
         The connector's own `config.providers` are left out. A variable that its provider cannot resolve is an error
         of its key. Raises BadRequest for an unknown class.
         """
-        return self._checked(config, lambda known: validate_connector(self.registry, self.defaults, known))
+        return self._check(config, lambda known: validate_connector(self.registry, self.defaults, known))
 
     def check_for_rest(self, plugin: str, config: Config) -> ConfigInfos:
         """Handle `PUT /connector-plugins/{plugin}/config/validate`. Raises the same errors as `validate_for_rest`.
@@ -120,14 +120,14 @@ class ProvidedPlugins:
         """
         check_plugin_matches(plugin, config)
         try:
-            return self._checked(
+            return self._check(
                 config, lambda known: validate_for_rest(self.registry, self.defaults, plugin, known)
             )
         except PluginFailed as exc:
             exc.args = (secrets.scrub(exc.trace.partition("\n")[0]),)
             raise
 
-    def _checked(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
+    def _check(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
         config = without_providers(config)
         resolved, unresolved = self._resolved_as_far_as_possible(config)
         try:
@@ -144,18 +144,18 @@ class ProvidedPlugins:
         Raises BadRequest if `connector.class` is one of these.
         """
         try:
-            return self.resolve_soon(config), {}
+            return self.resolve_in_time(config), {}
         except ProviderFailed:
             pass
         errors: dict[str, str] = {}
         for key, text in config.items():
             try:
-                self.providers.resolve_soon({key: text})
+                self.providers.resolve_in_time({key: text})
             except ProviderFailed as exc:
                 errors[key] = invalid(key, text, str(exc))
         if _CLASS in errors:
             raise BadRequest(errors[_CLASS])
-        resolved = self.resolve_soon({key: text for key, text in config.items() if key not in errors})
+        resolved = self.resolve_in_time({key: text for key, text in config.items() if key not in errors})
         return replace(resolved, raw=config, config={**config, **resolved.config}), errors
 
     def _class_of(self, config: Config) -> type[Connector] | None:

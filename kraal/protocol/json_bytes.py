@@ -21,17 +21,17 @@ _PLANE_START = 0x10000
 def to_bytes(value: object) -> bytes:
     """Encode `value`; the order of fields is kept."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _TO_REWRITE.sub(_rewritten, text).encode()
+    return _TO_REWRITE.sub(_rewrite, text).encode()
 
 
-def _rewritten(found: re.Match[str]) -> str:
+def _rewrite(found: re.Match[str]) -> str:
     code, other = found.groups()
     if code is not None:
         return "\\u" + str(code[2:]).upper()
-    return str(other) if other is not None else _escaped(found[0])
+    return str(other) if other is not None else _escape(found[0])
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     code = ord(char)
     if code < _PLANE_START:
         return f"\\u{code:04X}"

@@ -78,7 +78,7 @@ def is_signed_get(
 ) -> bool:
     """Whether `signature` is `sign_get`'s of the same GET to this worker, whose URL is `url`."""
     try:
-        expected(signature, key=_get_key(key), allowed=allowed).check(_get_text(url, target))
+        parse_expected(signature, key=_get_key(key), allowed=allowed).check(_get_text(url, target))
     except (BadRequest, Forbidden):
         return False
     return True
@@ -103,7 +103,7 @@ class Expected:
             raise Forbidden("Internal request contained invalid signature.")
 
 
-def expected(signature: Signature, *, key: bytes | None, allowed: Sequence[str]) -> Expected:
+def parse_expected(signature: Signature, *, key: bytes | None, allowed: Sequence[str]) -> Expected:
     """Parse a request's signature headers, without its body.
 
     Checks in Connect's order and with its texts. Raises BadRequest without a signature that can be checked,

@@ -88,17 +88,17 @@ class Reader:
 
 def int16(value: int) -> bytes:
     """Encode a number as two bytes."""
-    return _packed(_INT16, value)
+    return _pack(_INT16, value)
 
 
 def int32(value: int) -> bytes:
     """Encode a number as four bytes."""
-    return _packed(_INT32, value)
+    return _pack(_INT32, value)
 
 
 def int64(value: int) -> bytes:
     """Encode a number as eight bytes."""
-    return _packed(_INT64, value)
+    return _pack(_INT64, value)
 
 
 def string(value: str) -> bytes:
@@ -122,7 +122,7 @@ def int32s(values: list[int]) -> bytes:
         raise ProtocolError(f"not all of {values} fit into 4 bytes") from exc
 
 
-def _packed(shape: struct.Struct, value: int) -> bytes:
+def _pack(shape: struct.Struct, value: int) -> bytes:
     try:
         return shape.pack(value)
     except struct.error as exc:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from kraal.reference.connector_pages import connector_files, shipped
+from kraal.reference.connector_pages import connector_files, shipped_connectors
 from kraal.reference.markdown import files
 from kraal.reference.pages import pages
 
@@ -32,7 +32,7 @@ def main(folder: Path | None) -> None:
 
 def pages_of_connectors() -> dict[str, str]:
     """Return the files of docs/connectors: hand-written pages with generated parts, and generated pages."""
-    return connector_files(shipped(), _texts(CONNECTORS, "*.md"), _texts(EXAMPLES, "*.properties"))
+    return connector_files(shipped_connectors(), _texts(CONNECTORS, "*.md"), _texts(EXAMPLES, "*.properties"))
 
 
 def _texts(folder: Path, pattern: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Shipped:
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.short).lower() + ".md"
 
 
-def shipped() -> list[Shipped]:
+def shipped_connectors() -> list[Shipped]:
     """Return the connectors that come with Kraal, by their short names. Imports them."""
     found = []
     for entry in installed(CONNECTORS_GROUP):
@@ -79,7 +79,7 @@ def connector_files(
         }
         for each in known.values()
     }
-    pages = {name: _filled(text, known, of) for name, text in written.items() if not text.startswith(MADE)}
+    pages = {name: _fill(text, known, of) for name, text in written.items() if not text.startswith(MADE)}
     where = {short: name for name, text in pages.items() for short in _KEYS.findall(text)}
     for short, each in known.items():
         if short not in where:
@@ -99,20 +99,24 @@ def table(keys: Iterable[Key]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _filled(page: str, known: Mapping[str, Shipped], examples: Mapping[str, Mapping[str, str]]) -> str:
-    def made(found: re.Match[str]) -> str:
+def _fill(page: str, known: Mapping[str, Shipped], examples: Mapping[str, Mapping[str, str]]) -> str:
+    def make(found: re.Match[str]) -> str:
         connector = known[found[3]]
-        text = _table_of(connector.cls.config_def) if found[2] == "keys" else _shown(examples[found[3]])
+        text = (
+            _table_of(connector.cls.config_def)
+            if found[2] == "keys"
+            else _format_examples(examples[found[3]])
+        )
         return found[1] + text + found[4]
 
-    return _PART.sub(made, page)
+    return _PART.sub(make, page)
 
 
 def _table_of(keys: ConfigDef) -> str:
     return table(keys) if tuple(keys) else "None of its own.\n"
 
 
-def _shown(examples: Mapping[str, str]) -> str:
+def _format_examples(examples: Mapping[str, str]) -> str:
     """Return example files, each without its first comment, which refers to the page."""
     return "\n".join(_blocks(examples)) if examples else "There is none yet.\n"
 
@@ -133,7 +137,7 @@ def _page(connector: Shipped, examples: Mapping[str, str]) -> str:
         [
             *(MADE, "", f"# {short}", about, "", kind, ""),
             *("## Keys", f"{_COMMON}.", "", _table_of(connector.cls.config_def)),
-            *("## Examples", _shown(examples)),
+            *("## Examples", _format_examples(examples)),
         ]
     )
 

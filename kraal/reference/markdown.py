@@ -15,7 +15,7 @@ Every config key that Kraal knows, made from the declarations that configs are c
 same of its plugins: `GET /connector-plugins/NAME/config`. What differs from Kafka Connect is in
 [compatibility](../compat.md).
 
-*Type* is what a value is read as; a list has commas between its entries. *Default* is what holds where the key is left
+*Type* is what a value is read as; a list has commas between its entries. *Default* applies if the key is left
 out; `null` is no value. Where a key has no effect, its text says so, and why."""
 
 

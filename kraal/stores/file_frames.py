@@ -29,7 +29,7 @@ HEADER_SIZE = _HEADER.size + _CRC.size
 HEAD_SIZE = _HEAD.size + _CRC.size
 
 
-class Damaged(StoreError):
+class CorruptFile(StoreError):
     """Bytes that no interrupted write can explain."""
 
 
@@ -49,14 +49,14 @@ def header(next_offset: int) -> bytes:
 
 
 def header_offset(data: bytes) -> int | None:
-    """Return the header's next offset; None if its writing was interrupted. Raises Damaged."""
+    """Return the header's next offset; None if its writing was interrupted. Raises CorruptFile."""
     if len(data) < HEADER_SIZE:
         if MAGIC.startswith(data[: len(MAGIC)]):
             return None
-        raise Damaged("it does not start with the header of a Kraal log")
+        raise CorruptFile("it does not start with the header of a Kraal log")
     magic, offset = _HEADER.unpack_from(data)
     if magic != MAGIC or zlib.crc32(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
-        raise Damaged("it does not start with the header of a Kraal log")
+        raise CorruptFile("it does not start with the header of a Kraal log")
     return int(offset)
 
 
@@ -73,7 +73,7 @@ def frame(records: Sequence[Record]) -> bytes:
 
 
 def frames(data: bytes, position: int) -> Iterator[Frame]:
-    """Yield the frames of `data`, which lies at `position` in the file, up to a torn tail. Raises Damaged."""
+    """Yield the frames of `data`, which lies at `position` in the file, up to a torn tail. Raises CorruptFile."""
     at = 0
     while at < len(data):
         end = _frame_end(data, at, position)
@@ -90,14 +90,14 @@ def _frame_end(data: bytes, at: int, position: int) -> int | None:
     if zlib.crc32(data[at : at + _HEAD.size]) != _CRC.unpack_from(data, at + _HEAD.size)[0]:
         if not data[at:].strip(b"\0"):
             return None  # the file grew, but its data was never written
-        raise Damaged(f"the frame at byte {position + at} has an invalid header")
+        raise CorruptFile(f"the frame at byte {position + at} has an invalid header")
     end = at + HEAD_SIZE + int(size)
     if end > len(data):
         return None
     if zlib.crc32(data[at + HEAD_SIZE : end]) != crc:
         if end == len(data):
             return None
-        raise Damaged(f"the frame at byte {position + at} is damaged and followed by valid data")
+        raise CorruptFile(f"the frame at byte {position + at} is damaged and followed by valid data")
     return end
 
 

@@ -22,7 +22,7 @@ from kraal.core.errors import StoreError
 from kraal.core.private_files import make_directory
 from kraal.core.records import Entry, Record
 from kraal.stores.atomic_files import replace_file, sync_directory
-from kraal.stores.file_frames import HEADER_SIZE, Damaged, Frame, frame, frames, header, header_offset
+from kraal.stores.file_frames import HEADER_SIZE, CorruptFile, Frame, frame, frames, header, header_offset
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class FileLog:
                 raise
         except OSError as exc:
             raise StoreError(f"cannot open the log {name!r} at {path}: {exc}") from exc
-        except Damaged as exc:
+        except CorruptFile as exc:
             raise StoreError(
                 f"the log {name!r} at {path} is damaged: {exc}. Restore it, or move it away to start with an empty log"
             ) from exc
@@ -120,7 +120,7 @@ class FileLog:
                     if len(records) >= limit:
                         break
                     position = each.end
-        except (OSError, Damaged) as exc:
+        except (OSError, CorruptFile) as exc:
             raise StoreError(f"cannot read the log {self._name!r} at {self._path}: {exc}") from exc
         records = records[:limit]
         if records:
@@ -180,7 +180,7 @@ class FileLog:
             )
             os.truncate(self._path, end)
         self._next = max(first, whole[-1].records[-1].offset + 1) if whole else first
-        whole, end = self._compacted(whole, end, compaction, compact_from)
+        whole, end = self._compact_frames(whole, end, compaction, compact_from)
         for each in whole:
             self._note(each.records[0].offset, each.begin)
         self._size = end
@@ -189,7 +189,7 @@ class FileLog:
         sync_directory(self._path.parent)
         return file
 
-    def _compacted(
+    def _compact_frames(
         self, whole: list[Frame], end: int, compaction: Compaction, compact_from: int
     ) -> tuple[list[Frame], int]:
         if end < compact_from:
@@ -221,7 +221,7 @@ class FileLog:
             if frames_:
                 return frames_
             if len(data) == size - position or not data:
-                raise Damaged(f"no valid frame at byte {position}")
+                raise CorruptFile(f"no valid frame at byte {position}")
             length *= 4
 
 

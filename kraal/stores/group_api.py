@@ -1,7 +1,7 @@
 """The interface between membership and a group of workers, coordinated by Kafka or by a fake in one thread.
 
 A group calls its hooks on a thread of its own, one at a time, and in this order: `prepare` and `offers` before
-each join, `plan` on the leader, `joined` at the end. `lost` may come at any time. Hooks return at once; a group
+each join, `plan` on the leader, `on_joined` at the end. `on_lost` may come at any time. Hooks return at once; a group
 waits only for the future that `prepare` returns.
 """
 
@@ -61,10 +61,10 @@ class GroupHooks(Protocol):
             last_generation: the last one whose assignment this member received; -1 before any.
         """
 
-    def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
+    def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         """Receive this member's assignment in a new generation."""
 
-    def lost(self, reason: str) -> None:
+    def on_lost(self, reason: str) -> None:
         """Handle a coordinator that refuses this member, or was unknown for longer than the heartbeat interval."""
 
 

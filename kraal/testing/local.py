@@ -62,7 +62,7 @@ class Cluster:
         if workers < 1:
             raise ValueError(f"expected at least 1 worker, got {workers}")
         self.seed = seed
-        self.embedded = EmbeddedCluster(workers, seed=seed, properties=properties, plugins=_named(plugins))
+        self.embedded = EmbeddedCluster(workers, seed=seed, properties=properties, plugins=_by_name(plugins))
         """The underlying cluster: more faults, snapshots, the scheduler."""
 
     def __enter__(self) -> Self:
@@ -308,7 +308,7 @@ class Cluster:
             return []
 
 
-def _named(plugins: Plugins) -> dict[str, type[Connector]]:
+def _by_name(plugins: Plugins) -> dict[str, type[Connector]]:
     if isinstance(plugins, Mapping):
         return dict(plugins)
     return {f"{each.__module__}.{each.__qualname__}": each for each in plugins}

@@ -144,54 +144,54 @@ class ProcessCluster:
 
     def configure(self, name: str, config: Mapping[str, str | None]) -> Answer:
         """Create a connector or replace its config. Raises AssertionError if the request is rejected."""
-        return self._asked("PUT", f"/connectors/{name}/config", dict(config))
+        return self._request("PUT", f"/connectors/{name}/config", dict(config))
 
     def pause(self, name: str) -> None:
         """Pause a connector. Like the methods below, raises AssertionError if the request is rejected."""
-        self._asked("PUT", f"/connectors/{name}/pause")
+        self._request("PUT", f"/connectors/{name}/pause")
 
     def resume(self, name: str) -> None:
         """Resume a connector after `pause` or `stop`."""
-        self._asked("PUT", f"/connectors/{name}/resume")
+        self._request("PUT", f"/connectors/{name}/resume")
 
     def stop(self, name: str) -> None:
         """Stop a connector and shut down its tasks (KIP-875)."""
-        self._asked("PUT", f"/connectors/{name}/stop")
+        self._request("PUT", f"/connectors/{name}/stop")
 
     def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> None:
         """Restart a connector and, by default, its tasks (KIP-745)."""
         query = f"includeTasks={str(tasks).lower()}&onlyFailed={str(only_failed).lower()}"
-        self._asked("POST", f"/connectors/{name}/restart?{query}")
+        self._request("POST", f"/connectors/{name}/restart?{query}")
 
     def delete(self, name: str) -> None:
         """Delete a connector."""
-        self._asked("DELETE", f"/connectors/{name}")
+        self._request("DELETE", f"/connectors/{name}")
 
     # -- faults --------------------------------------------------------------------------------------------
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker with SIGKILL; its JVM exits by itself. The others notice after `session.timeout.ms`."""
-        self._numbered(number).kill()
+        """Kill a worker with SIGKILL; its JVM then exits. The others notice after `session.timeout.ms`."""
+        self._worker_by_number(number).kill()
 
     def stop_worker(self, number: int) -> int:
         """Stop a worker with SIGTERM; return its exit code."""
-        return self._numbered(number).end()
+        return self._worker_by_number(number).end()
 
     def start_worker(self, number: int) -> None:
         """Restart a dead worker with its files and wait until it has its first assignment."""
-        self.start_all([self._numbered(number)])
+        self.start_all([self._worker_by_number(number)])
 
     def freeze_worker(self, number: int) -> None:
         """Suspend a worker with SIGSTOP until `thaw_worker`; its JVM keeps running."""
-        self._numbered(number).signal(signal.SIGSTOP)
+        self._worker_by_number(number).signal(signal.SIGSTOP)
 
     def thaw_worker(self, number: int) -> None:
         """Continue a frozen worker with SIGCONT."""
-        self._numbered(number).signal(signal.SIGCONT)
+        self._worker_by_number(number).signal(signal.SIGCONT)
 
     def kill_spark(self, number: int) -> None:
         """Kill a worker's JVM with SIGKILL; the worker starts another one. Raises KeyError if there is no JVM."""
-        jvm = self._numbered(number).jvm()
+        jvm = self._worker_by_number(number).jvm()
         if jvm is None:
             raise KeyError(f"worker {number} has no JVM")
         jvm.kill()
@@ -304,13 +304,13 @@ class ProcessCluster:
 
     # -- own -----------------------------------------------------------------------------------------------
 
-    def _asked(self, method: str, path: str, body: object = None) -> Answer:
+    def _request(self, method: str, path: str, body: object = None) -> Answer:
         answer = self.alive[0].ask(method, path, body)
         if not answer.status < 400:  # noqa: PLR2004 - HTTP's border between done and refused
             raise AssertionError(f"{method} {path} was answered {answer}")
         return answer
 
-    def _numbered(self, number: int) -> WorkerProcess:
+    def _worker_by_number(self, number: int) -> WorkerProcess:
         if not 0 <= number < len(self.workers):
             raise KeyError(f"no worker {number}; there are 0 to {len(self.workers) - 1}")
         return self.workers[number]

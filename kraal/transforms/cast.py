@@ -27,7 +27,7 @@ from kraal.transforms.common.base import (
     settings,
 )
 from kraal.transforms.common.cast_columns import BITS, cast_column
-from kraal.transforms.common.column_parts import built, fields_read
+from kraal.transforms.common.column_parts import build_struct, fields_read
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.java_numbers import (
     long_of,
@@ -189,7 +189,7 @@ class Cast(PartTransformation):
             if field.name in self._casts:
                 fields[field.name], more = cast_column(fields[field.name], field.schema)
                 doubts = (*doubts, *more)
-        whole, more = built(updated, fields, schemaless=part.schemaless)
+        whole, more = build_struct(updated, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _cast_schema(self, schema: Schema) -> Schema:

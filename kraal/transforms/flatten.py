@@ -102,7 +102,7 @@ class Flatten(PartTransformation):
                 case Type.STRUCT:
                     yield from self._fields(field.schema, name, default, optional=may_be_null)
                 case Type.MAP:
-                    raise _unsupported_type(field.schema, name)
+                    raise _unsupported_type_error(field.schema, name)
                 case kind:
                     flat = replace(
                         basics_of(field.schema, kind),
@@ -121,7 +121,7 @@ class Flatten(PartTransformation):
                 yield from self._values(inner, name)
 
 
-def _unsupported_type(schema: Schema, name: str) -> DataException:
+def _unsupported_type_error(schema: Schema, name: str) -> DataException:
     return DataException(
         f"Flatten transformation does not support {schema.type.name} for record with schemas (for field {name})."
     )

@@ -12,7 +12,7 @@ from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
 from kraal.plugins.model.schema import Field, Schema
 from kraal.transforms.common.base import PartTransformation, PerSchema, settings
-from kraal.transforms.common.column_parts import built
+from kraal.transforms.common.column_parts import build_struct
 from kraal.transforms.common.structs import struct, struct_schema
 
 
@@ -53,7 +53,7 @@ class HoistField(PartTransformation):
         if part.schema is None:
             return None
         hoisted = self._schemas(part.schema)
-        return given.with_part(*built(hoisted, {self._field: part}), is_key=self.is_key)
+        return given.with_part(*build_struct(hoisted, {self._field: part}), is_key=self.is_key)
 
     def _hoist(self, schema: Schema) -> Schema:
         return struct_schema(None, [Field(name=self._field, schema=schema)])

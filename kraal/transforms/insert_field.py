@@ -19,7 +19,7 @@ from kraal.transforms.common.base import (
     replace_null_key,
     settings,
 )
-from kraal.transforms.common.column_parts import built, constant, fields_read, frame_column, null_of
+from kraal.transforms.common.column_parts import build_struct, constant, fields_read, frame_column, null_of
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.structs import (
     fields_of,
@@ -171,7 +171,7 @@ class InsertField(PartTransformation):
             parts[each.name] = self._column(each, given)
             if each.of in {"topic.field", "timestamp.field"}:
                 fixed |= {given.topic, given.timestamp_ms}
-        whole, more = built(longer, parts)
+        whole, more = build_struct(longer, parts)
         return replace(given.with_part(whole, (*doubts, *more), is_key=self.is_key), fixed=frozenset(fixed))
 
     def _column(self, each: _Insertion, given: Columns) -> Part:

@@ -22,7 +22,7 @@ from kraal.transforms.common.base import (
     some_distinct_entries,
 )
 from kraal.transforms.common.column_parts import (
-    built,
+    build_struct,
     class_held,
     constant,
     empty_part,
@@ -124,7 +124,7 @@ class MaskField(PartTransformation):
         for name in self._fields:
             if name in fields:
                 fields[name] = self._masked_column(fields[name])
-        whole, more = built(part.schema, fields, schemaless=part.schemaless)
+        whole, more = build_struct(part.schema, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _masked_column(self, part: Part) -> Part:

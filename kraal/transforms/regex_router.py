@@ -14,7 +14,7 @@ from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
 from kraal.transforms.common.base import VERSION, PerTopic, settings
-from kraal.transforms.common.java_regex import replaced_first
+from kraal.transforms.common.java_regex import replace_first
 
 
 class RegexRouter(Transformation):
@@ -60,7 +60,7 @@ class RegexRouter(Transformation):
     def _rename(self, topic: str) -> str:
         if self._regex.fullmatch(topic) is None:
             return topic
-        return replaced_first(self._regex, topic, self._replacement)
+        return replace_first(self._regex, topic, self._replacement)
 
     @override
     def columns(self, given: Columns) -> Columns | None:

@@ -21,7 +21,7 @@ from kraal.transforms.common.base import (
     replace_null_key,
     settings,
 )
-from kraal.transforms.common.column_parts import built, fields_read
+from kraal.transforms.common.column_parts import build_struct, fields_read
 from kraal.transforms.common.structs import (
     field_of,
     fields_of,
@@ -123,7 +123,7 @@ class ReplaceField(PartTransformation):
         old, doubts = fields_read(part, replace_null=self._replace_null)
         changed, origins = self._schemas(part.schema)
         fields = {name: old[origin.name] for name, origin in origins.items()}
-        whole, more = built(changed, fields, schemaless=part.schemaless)
+        whole, more = build_struct(changed, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _is_kept(self, name: str) -> bool:

@@ -19,7 +19,7 @@ from kraal.transforms.common.base import (
     replace_null_key,
     settings,
 )
-from kraal.transforms.common.column_parts import built, fields_read
+from kraal.transforms.common.column_parts import build_struct, fields_read
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.structs import fields_of, read, struct
 
@@ -83,7 +83,7 @@ class SetSchemaMetadata(PartTransformation):
         if part.schema is None:
             return given
         fields, doubts = fields_read(part, replace_null=self._replace_null)
-        whole, more = built(self._schemas(part.schema), fields)
+        whole, more = build_struct(self._schemas(part.schema), fields)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _rename(self, schema: Schema) -> Schema:

@@ -21,7 +21,7 @@ from kraal.transforms.common.base import (
     replace_null_key,
     settings,
 )
-from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, format_date
+from kraal.transforms.common.date_pattern import Element, UnsupportedPattern, elements, format_date
 from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException, ConnectException
 from kraal.transforms.common.structs import (
@@ -116,7 +116,7 @@ class TimestampConverter(PartTransformation):
             return
         try:
             self._pattern = elements(self._format)
-        except PatternRefused as exc:
+        except UnsupportedPattern as exc:
             raise ConfigException(
                 f"Invalid value java.lang.IllegalArgumentException: {exc} for configuration TimestampConverter "
                 f"requires a SimpleDateFormat-compatible pattern for string timestamps: {self._format}"

@@ -15,7 +15,7 @@ from kraal.plugins.model.records import DataException, Record
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.values.java_values import java_text
 from kraal.transforms.common.base import VERSION, settings
-from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, format_date
+from kraal.transforms.common.date_pattern import Element, UnsupportedPattern, elements, format_date
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.structs import as_text
 
@@ -57,7 +57,7 @@ class TimestampRouter(Transformation):
         self._topic = values["topic.format"]
         try:
             self._pattern = elements(values["timestamp.format"])
-        except PatternRefused as exc:
+        except UnsupportedPattern as exc:
             raise ConfigException(
                 f"Invalid value {values['timestamp.format']} for configuration timestamp.format: {exc}"
             ) from exc

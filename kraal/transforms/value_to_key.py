@@ -22,7 +22,7 @@ from kraal.transforms.common.base import (
     settings,
     some_distinct_entries,
 )
-from kraal.transforms.common.column_parts import built, with_default
+from kraal.transforms.common.column_parts import build_struct, with_default
 from kraal.transforms.common.paths import SYNTAX, Path
 from kraal.transforms.common.structs import field_of, require_map, require_struct, struct, struct_schema
 
@@ -80,7 +80,9 @@ class ValueToKey(Transformation):
             return None
         schema = self._schemas(value.schema)
         doubts = () if value.sure else (is_null(value),)
-        key, more = built(schema, {name: self._column(value, path) for name, path in self._paths.items()})
+        key, more = build_struct(
+            schema, {name: self._column(value, path) for name, path in self._paths.items()}
+        )
         return given.with_part(replace(value, sure=True), doubts, is_key=False).with_part(
             key, more, is_key=True
         )

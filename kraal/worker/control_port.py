@@ -97,12 +97,12 @@ def answer(line: bytes, supervisor: Address) -> dict[str, Any]:
     if not isinstance(request, dict):
         return {"error": 'The request is not a JSON object; expected something like {"do": "list"}'}
     try:
-        return _done(request, supervisor)
+        return _handle(request, supervisor)
     except KraalError as exc:
         return {"error": str(exc)}
 
 
-def _done(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
+def _handle(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
     match request:
         case {"do": "list"}:
             return {"actors": ask(supervisor, ListActors(), timeout_s=TIMEOUT_S)}

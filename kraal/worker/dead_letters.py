@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.layers import bootstrap, merge_layers
 from kraal.dead_letters.kafka import Kafka
 from kraal.dead_letters.selection import NoDeadLetters
 
@@ -28,7 +28,7 @@ def letters_kafka(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | Non
     internal = frozenset(topic for key in _INTERNAL_TOPICS if (topic := worker.get(key, "").strip()))
 
     def settings(client: Client) -> dict[str, str]:
-        return {**layered(worker, {}, client), "bootstrap.servers": servers}
+        return {**merge_layers(worker, {}, client), "bootstrap.servers": servers}
 
     def connect(config: Mapping[str, str | None]) -> Kafka:
         for client in _CLIENTS:

@@ -25,11 +25,11 @@ from kraal.cluster.membership.member_state import MemberSettings
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.distributed import DistributedConfig, MissingPlugins, load_distributed
-from kraal.core.errors import KraalError, TopicUnfit
+from kraal.core.errors import KraalError, TopicUnusable
 from kraal.core.private_files import changeable
 from kraal.core.scratch import Scratch
 from kraal.java_plugins.parts import with_plugin_path
-from kraal.java_plugins.services import resolved_worker
+from kraal.java_plugins.services import resolve_worker_config
 from kraal.kafka.fencing import fence_producers
 from kraal.kafka.group import KafkaGroup
 from kraal.kafka.log import KafkaLog
@@ -223,12 +223,12 @@ class DistributedProcess(Process[DistributedConfig]):
         config = self.config
         ensure_topics(self._admin, internal_topics(config), create=config.creates_topics)
 
-    def _unfit(self, error: TopicUnfit) -> None:
+    def _unfit(self, error: TopicUnusable) -> None:
         log.critical("%s", error)
         self.end(START_FAILED)
 
     @override
-    def _stopped(self, assembly: Assembly) -> None:
+    def _on_stopped(self, assembly: Assembly) -> None:
         self._group.close(LEAVE_TIMEOUT_S)
 
     @override
@@ -257,7 +257,7 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
 def run_distributed(worker_file: Path) -> int:
     """Run a distributed worker until a signal; return the exit code. Raises KraalError at start."""
     plugin_jars = jars_of_worker(worker_file)
-    config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
+    config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
     for warning in config.warnings:
         log.warning("%s", warning)
     process = DistributedProcess(config, plugin_jars)

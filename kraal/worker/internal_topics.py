@@ -18,7 +18,7 @@ from typing import Final
 
 from kraal.config.worker.distributed import DistributedConfig
 from kraal.config.worker.distributed import InternalTopic as ConfiguredTopic
-from kraal.core.errors import KraalError, StoreError, TopicMisconfigured, TopicUnfit
+from kraal.core.errors import KraalError, StoreError, TopicMisconfigured, TopicUnusable
 from kraal.kafka.topics import InternalTopic
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class InternalTopicsCheck:
     """Runs the check on a thread of its own; the other methods: any thread."""
 
     def __init__(
-        self, ensure: Callable[[], None], ended: threading.Event, fail: Callable[[TopicUnfit], None]
+        self, ensure: Callable[[], None], ended: threading.Event, fail: Callable[[TopicUnusable], None]
     ) -> None:
         """Check nothing yet.
 
@@ -89,14 +89,14 @@ class InternalTopicsCheck:
             except TopicMisconfigured as error:
                 self.problem = f"{error}. {error.hint}".replace("..", ".")
                 level, text = logging.ERROR, f"Waiting for an internal topic to be changed. {self.problem}"
-            except TopicUnfit as error:
+            except TopicUnusable as error:
                 self._fail(error)
                 return
             except StoreError as error:
                 self._release()
                 level, text = logging.WARNING, f"{error}; retrying{f'. {error.hint}' if error.hint else ''}"
             except KraalError as error:
-                self._fail(TopicUnfit(str(error)))
+                self._fail(TopicUnusable(str(error)))
                 return
             else:
                 if self.problem is not None:

@@ -1,7 +1,7 @@
 """Processes of `kraal mirror`: a worker for each flow of MirrorMaker's properties file.
 
 With several flows, each worker is a process of its own, with its own log lines and end; the first process passes
-signals on. If one worker ends by itself, the others are ended too, so that whoever supervises the command notices.
+signals on. If one worker exits, the others are stopped too, so that the command's supervisor notices.
 Source: MirrorMaker, MirrorHerder (Kafka 4.3.0).
 """
 
@@ -27,13 +27,21 @@ from actors.assembly import Assembly
 from kraal.config.connector.files import ConnectorFile
 from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import DistributedConfig, parse_distributed
-from kraal.core.errors import ActorDied, BadRequest, KraalError, Momentary, NotLeader, TimedOut, Unavailable
+from kraal.core.errors import (
+    ActorDied,
+    BadRequest,
+    KraalError,
+    NotLeader,
+    RetryableConflict,
+    TimedOut,
+    Unavailable,
+)
 from kraal.core.ids import ConnectorName
 from kraal.core.logging import LogFormat, who
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
-from kraal.java_plugins.services import resolved_worker
+from kraal.java_plugins.services import resolve_worker_config
 from kraal.plugins.registry import Registry
 from kraal.worker.distributed import DistributedProcess
 from kraal.worker.mirror_flows import Flow, connector_configs, kraal_config, parse_flows
@@ -47,7 +55,7 @@ log = logging.getLogger(__name__)
 JARS: Final = "mirror"
 CHECK_INTERVAL_S: Final = 0.25
 """Interval at which a worker checks whether it is the leader."""
-_LATER: Final = (Momentary, NotLeader, Unavailable, TimedOut, ActorDied)
+_LATER: Final = (RetryableConflict, NotLeader, Unavailable, TimedOut, ActorDied)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _KILLED: Final = 5
 """Exit code after a second signal, as of other workers."""
@@ -124,8 +132,8 @@ class FlowProcess(DistributedProcess):
         who.worker = str(flow)
 
     @override
-    def _started(self, assembly: Assembly) -> None:
-        super()._started(assembly)
+    def _on_started(self, assembly: Assembly) -> None:
+        super()._on_started(assembly)
         leadership = Leadership(assembly, self._configs)
 
         def follow() -> None:
@@ -150,7 +158,7 @@ def run_mirror(
     matching_flow = _flow_in(raw, flow) if flow is not None else flows[0]
     number = parse_flows(raw).index(matching_flow)
     derived = kraal_config(raw, matching_flow, number, [str(mirror_plugins())])
-    config = parse_distributed(resolved_worker(derived), resolve=Registry.load().resolve)
+    config = parse_distributed(resolve_worker_config(derived), resolve=Registry.load().resolve)
     for warning in config.warnings:
         log.warning("%s", warning)
     process = FlowProcess(config, matching_flow, connector_configs(raw, matching_flow))
@@ -175,7 +183,7 @@ def _command(file: Path, flow: Flow, style: LogFormat) -> list[str]:
 
 
 def _end_with_parent(process: FlowProcess) -> None:
-    """End the process when the one that started it has ended, which closes its input."""
+    """Exit when the parent process has exited, which closes this process's input."""
     while os.read(0, 1):
         pass
     process.end()

@@ -169,13 +169,13 @@ def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str
     overrides = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}
     for key in ("listeners", "admin.listeners"):
         if key in overrides:
-            overrides[key] = ",".join(_moved(each, number) for each in split_list(overrides[key]))
+            overrides[key] = ",".join(_move_port(each, number) for each in split_list(overrides[key]))
     if overrides.get("rest.advertised.port", "").isdecimal():
         overrides["rest.advertised.port"] = str(int(overrides["rest.advertised.port"]) + number)
     return {**config, **overrides}
 
 
-def _moved(listener: str, number: int) -> str:
+def _move_port(listener: str, number: int) -> str:
     """Return a listener with its port moved by `number`; port 0, any free one, stays."""
     place, colon, port = listener.rpartition(":")
     return f"{place}{colon}{int(port) + number}" if port.isdecimal() and int(port) else listener

@@ -172,10 +172,10 @@ class Process(ABC, Generic[C]):
         """Return librdkafka's options for the worker's own clients."""
         return librdkafka_options(self.config.own_client)
 
-    def _started(self, assembly: Assembly) -> None:
+    def _on_started(self, assembly: Assembly) -> None:
         """Start further work once REST listens and the actors run, without blocking."""
 
-    def _stopped(self, assembly: Assembly) -> None:
+    def _on_stopped(self, assembly: Assembly) -> None:
         """Called after all work has stopped and statuses are written, while REST still answers."""
 
     @abstractmethod
@@ -202,7 +202,7 @@ class Process(ABC, Generic[C]):
         settings = self._settings()
         admission = Admission(settings.limits)
         self._before_actors()
-        assembly = assemble(self._parts(engine, plugins), self._gave_up)
+        assembly = assemble(self._parts(engine, plugins), self._on_actor_given_up)
         who.generation = lambda: assembly.published.latest.generation
         assembly.journal.follow_log()
         stall_detection = StallDetection(
@@ -232,7 +232,7 @@ class Process(ABC, Generic[C]):
         log.info(self.config.dashboard)
         self._find_kafka(assembly)
         self._open_control(assembly)
-        self._started(assembly)
+        self._on_started(assembly)
         watch = StallWatch(
             stall_detection, assembly.published, self._topic_names, lambda: apps.streams.note("states")
         )
@@ -346,7 +346,7 @@ class Process(ABC, Generic[C]):
     def _topic_names(self) -> frozenset[str]:
         return topic_names(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
 
-    def _gave_up(self, name: str, error: BaseException) -> None:
+    def _on_actor_given_up(self, name: str, error: BaseException) -> None:
         log.critical("Shutting down because the %s exhausted its restart budget: %r", name, error)
         self.end(GAVE_UP)
 
@@ -362,7 +362,7 @@ class Process(ABC, Generic[C]):
             ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
         except KraalError as error:
             log.warning("Failed to stop all work within %g s: %s", timeout_s, error)
-        self._stopped(assembly)
+        self._on_stopped(assembly)
         if self._control is not None:
             self._control.close()
         streams.close()

@@ -24,7 +24,7 @@ from kraal.config.worker.standalone import OFFSET_FILE, StandaloneConfig, load_w
 from kraal.core.errors import ActorDied, KraalError, TimedOut
 from kraal.core.private_files import make_directory, readable
 from kraal.java_plugins.parts import with_plugin_path
-from kraal.java_plugins.services import resolved_worker
+from kraal.java_plugins.services import resolve_worker_config
 from kraal.journal.authors import ConfigWritten
 from kraal.plugin_lock.start import jars_of_worker
 from kraal.plugins.registry import Registry
@@ -101,7 +101,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
         return replace(parts, settings=replace(parts.settings, standalone=True), files=bool(self._files))
 
     @override
-    def _started(self, assembly: Assembly) -> None:
+    def _on_started(self, assembly: Assembly) -> None:
         starter = threading.Thread(
             target=self._start_connectors, args=(assembly,), name="starter", daemon=True
         )
@@ -170,7 +170,9 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     """Run a standalone worker until a signal; return the exit code. Raises KraalError at start."""
     plugin_jars = jars_of_worker(worker_file)
-    config = load_worker_properties(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
+    config = load_worker_properties(
+        worker_file, resolve=Registry.load().resolve, resolved=resolve_worker_config
+    )
     files: dict[Path, ConnectorFile] = {}
     for path in connector_files:
         try:

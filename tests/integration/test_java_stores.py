@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.config.clients.key_stores import Unusable, read_identity, read_trust
+from kraal.config.clients.key_stores import UnusableKeyStore, read_identity, read_trust
 from kraal.jars.java import find_java
 from tests.fakes.kafka.certificates import Certified, make_authority
 
@@ -81,7 +81,7 @@ def test_a_java_key_store_that_its_passwords_do_not_open(
     tmp_path: Path, changed: dict[str, str], reason: str
 ) -> None:
     settings = java_key_store(tmp_path, "another secret") | changed
-    with pytest.raises(Unusable, match=reason):
+    with pytest.raises(UnusableKeyStore, match=reason):
         read_identity(settings)
 
 
@@ -92,7 +92,7 @@ def test_the_line_that_refuses_a_java_store_converts_it(
     store = trust_store(root, tmp_path, "JKS")
     with monkeypatch.context() as without_java:
         without_java.setenv("JAVA_HOME", str(tmp_path))
-        with pytest.raises(Unusable) as refused:
+        with pytest.raises(UnusableKeyStore) as refused:
             read_trust(settings_of(store, "truststore"))
     told = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*)$", str(refused.value))
     assert told is not None

@@ -16,7 +16,7 @@ import pytest
 from actors.messages.herder import CreateConnector, PutConfig
 from actors.runtime.mailbox import Ask
 from kraal.config.connector.files import read_connector_file
-from kraal.core.errors import Momentary, StoreError
+from kraal.core.errors import RetryableConflict, StoreError
 from kraal.core.ids import ConnectorName, TargetState
 from kraal.testing._simulation.plugins import FAKE_SINK, FakeSourceConnector
 from kraal.worker.standalone import apply_file
@@ -208,7 +208,7 @@ def test_another_write_does_not_get_between_the_offsets_and_the_config(standalon
     worker.run()
     messages: tuple[Ask[Any], ...] = (PutConfig(name=name, config=fake_config(1)), create)
     for message in messages:
-        with pytest.raises(Momentary):
+        with pytest.raises(RetryableConflict):
             worker.ask(message)
     standalone.freeze("offset service", frozen=False)
     worker.run_until(under_way.done, timeout_s=5)

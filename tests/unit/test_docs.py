@@ -53,7 +53,7 @@ def actors() -> set[str]:
         node.name
         for path in (ROOT / "actors").rglob("*.py")
         for node in classes(path)
-        if {"receive", "work_changed"}
+        if {"receive", "on_work_changed"}
         & {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
     }
 

@@ -21,7 +21,7 @@ from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES, TO
 from kraal.config.worker.keys import STANDALONE, WORKER_FAMILIES
 from kraal.config.worker.standalone import parse_standalone
 from kraal.reference import __main__ as command
-from kraal.reference.connector_pages import Shipped, connector_files, shipped
+from kraal.reference.connector_pages import Shipped, connector_files, shipped_connectors
 from kraal.reference.markdown import INDEX, MADE, files
 from kraal.reference.pages import Page, pages
 from kraal.testing._simulation.worker import DEFAULTS
@@ -61,7 +61,7 @@ def test_the_pages_of_connectors_are_not_stale() -> None:
     assert [name for name, text in made.items() if written[name] != text] == [], stale
 
 
-@pytest.mark.parametrize("connector", shipped(), ids=lambda each: each.short)
+@pytest.mark.parametrize("connector", shipped_connectors(), ids=lambda each: each.short)
 def test_every_connector_has_a_page_with_its_keys_and_an_example(connector: Shipped) -> None:
     index = (command.CONNECTORS / INDEX).read_text("utf-8")
     row = re.search(
@@ -75,7 +75,7 @@ def test_every_connector_has_a_page_with_its_keys_and_an_example(connector: Ship
 
 
 def test_a_connector_without_a_page_gets_one_and_former_ones_go() -> None:
-    some = [each for each in shipped() if each.short in {"VerifiableSource", "VerifiableSink"}]
+    some = [each for each in shipped_connectors() if each.short in {"VerifiableSource", "VerifiableSink"}]
     mine = "# Mine\n<!-- keys of VerifiableSink, made by `python -m kraal.reference` -->\nold\n<!-- end -->\n"
     examples = {
         "a.properties": "# Numbers. More: x\nconnector.class=VerifiableSource\ntopic=t\n",

@@ -108,7 +108,7 @@ class Admission:
         self._bytes[resource] += size
         scope[_BODY] = (resource, request_bytes + size)
 
-    def answered(self, scope: Any) -> None:
+    def on_answered(self, scope: Any) -> None:
         """Release the body of a request that has ended."""
         resource, request_bytes = scope.pop(_BODY, (Scarce.BODIES, 0))
         self._bytes[resource] -= request_bytes

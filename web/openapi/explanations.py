@@ -53,7 +53,7 @@ _INSTANCE: Final[dict[str, Schema]] = {
                     "worker_id": _about(TEXT, "The worker that recorded it."),
                     "kind": {"type": "string", "enum": [str(each) for each in EventKind]},
                     "text": TEXT,
-                    "by": _about(TEXT, "Who asked for it; empty: nobody did."),
+                    "by": _about(TEXT, "Who requested it; empty if it was not requested."),
                 }
             )
         ),

@@ -103,7 +103,7 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
                 raise
             refused = error
             body.clear()
-            services.admission.answered(request.scope)
+            services.admission.on_answered(request.scope)
     if refused is not None:
         raise refused
     return bytes(body)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from starlette.responses import Response
 
 from actors.runtime.mailbox import Ask
-from kraal.core.errors import Conflict, Momentary, NotLeader, NotOwner
+from kraal.core.errors import Conflict, NotLeader, NotOwner, RetryableConflict
 from web.middleware.admission import Scarce
 from web.rendering import JSON
 from web.requests.authors import author, journal_effect
@@ -49,8 +49,8 @@ async def ask_or_forward(
 
     `body` is sent with the request unchanged; `query` replaces its query parameters other than the hops. `internal`
     requests come from workers, and admission control does not limit them.
-    Raises the message's errors, Conflict after two hops, Momentary while no worker is known, PeerRefused, PeerFailed,
-    and as ask_herder.
+    Raises the message's errors, Conflict after two hops, RetryableConflict while no worker is known, PeerRefused,
+    PeerFailed, and the errors of `ask_herder`.
     """
     with asking(services, request, message) as keep_author:
         try:
@@ -84,7 +84,7 @@ async def _forward(
     settings = services.settings
     hops = _hops_left(request)
     if hops and url is None:
-        raise Momentary(
+        raise RetryableConflict(
             "Cannot complete request momentarily due to no known leader URL, "
             "likely because a rebalance was underway."
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.core.rest_requests import decoded, routed_path
+from kraal.core.rest_requests import decode_segment, routed_path
 from web.errors import library_text
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def use_raw_path(scope: Scope) -> None:
 
 def connector_name(request: Request) -> ConnectorName:
     """Return the connector in the path."""
-    return ConnectorName(decoded(request.path_params["connector"]))
+    return ConnectorName(decode_segment(request.path_params["connector"]))
 
 
 def task_id(request: Request) -> TaskId:
     """Return the task in the path. Raises NotFound when its number is not a Java integer."""
-    number = decoded(request.path_params["task"])
+    number = decode_segment(request.path_params["task"])
     if not _JAVA_INTEGER.fullmatch(number) or int(number) not in _JAVA_INTEGERS:
         raise NotFound(library_text(404))
     return TaskId(connector_name(request), int(number))
@@ -47,7 +47,7 @@ def task_id(request: Request) -> TaskId:
 
 def plugin_name(request: Request) -> str:
     """Return the plugin in the path, by class or alias."""
-    return decoded(request.path_params["plugin"])
+    return decode_segment(request.path_params["plugin"])
 
 
 def whole_number(request: Request, parameter: str) -> int | None:

@@ -178,11 +178,11 @@ async def _create(services: Services, request: Request) -> Response:
         initial_offsets=create.initial_offsets,
     )
 
-    def created(offsets: str | None) -> Response:
+    def respond_created(offsets: str | None) -> Response:
         fields = {} if offsets is None else {"offsets_status": offsets}
-        return _written(services, create.name, created=True, extra_fields=fields)
+        return _respond_written(services, create.name, created=True, extra_fields=fields)
 
-    return await ask_or_forward(services, request, message, created, body=body)
+    return await ask_or_forward(services, request, message, respond_created, body=body)
 
 
 @endpoint(
@@ -206,7 +206,7 @@ async def _put_config(services: Services, request: Request) -> Response:
     message = PutConfig(name=name, config=parse_config(body))
 
     def put(created: bool) -> Response:  # noqa: FBT001 - the herder's whole answer
-        return _written(services, name, created=created)
+        return _respond_written(services, name, created=created)
 
     return await ask_or_forward(services, request, message, put, body=body)
 
@@ -229,13 +229,13 @@ async def _patch_config(services: Services, request: Request) -> Response:
     body = await read_body(services, request)
     message = PatchConfig(name=name, patch=parse_config(body))
 
-    def patched(_: None) -> Response:
-        return _written(services, name, created=False)
+    def respond_patched(_: None) -> Response:
+        return _respond_written(services, name, created=False)
 
-    return await ask_or_forward(services, request, message, patched, body=body)
+    return await ask_or_forward(services, request, message, respond_patched, body=body)
 
 
-def _written(
+def _respond_written(
     services: Services, name: ConnectorName, *, created: bool, extra_fields: Mapping[str, Json] = _NO_FIELDS
 ) -> Response:
     info = {**view.connector_info(services.published.latest, name), **extra_fields}
@@ -326,12 +326,12 @@ async def _restart(services: Services, request: Request) -> Response:
         only_failed=is_true(request, "onlyFailed"),
     )
 
-    def restarted(plan: dict[str, Json] | None) -> Response:
+    def respond_restarted(plan: dict[str, Json] | None) -> Response:
         if plan is None:
             return empty_answer(HTTPStatus.NO_CONTENT)
         return json_answer(plan, status=HTTPStatus.ACCEPTED)
 
-    return await ask_or_forward(services, request, message, restarted, query=_restart_query(message))
+    return await ask_or_forward(services, request, message, respond_restarted, query=_restart_query(message))
 
 
 def _restart_query(message: RestartConnector) -> str:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.cluster.views import rest as view
 from kraal.cluster.views.snapshot import Snapshot
-from kraal.core.errors import BadRequest, Conflict, Momentary, NotFound, Unavailable
+from kraal.core.errors import BadRequest, Conflict, NotFound, RetryableConflict, Unavailable
 from kraal.core.ids import Config, ConnectorName
 from kraal.core.secrets import secrets
 from kraal.dead_letters.api import KafkaUnavailable, LettersKafka, Span
-from kraal.dead_letters.reading import Found, OutOfBounds, latest
-from kraal.dead_letters.records import DeadLetter, as_json, shortened
+from kraal.dead_letters.reading import Found, OutOfBounds, read_latest
+from kraal.dead_letters.records import DeadLetter, as_json, truncate
 from kraal.dead_letters.replay import replay
-from kraal.dead_letters.selection import Box, NoDeadLetters, not_yet, topic_of
+from kraal.dead_letters.selection import Box, NoDeadLetters, topic_of, uncommitted_offsets
 from kraal.dead_letters.targets import CannotReplay, Targets, find_targets
 from web.middleware.admission import Scarce
 from web.openapi.dead_letters import MAX_REPLAYED, MAX_SHOWN, REPLAY, REPLAYED, SHOWN
@@ -180,7 +180,7 @@ class _Letters:
             box = connector.box
             spans, remaining = _spans(kafka, box)
             bounds = _Bounds()
-            result = latest(
+            result = read_latest(
                 lambda window: bounds.read(kafka, box, window), spans, limit, max_offsets=_MAX_SEARCHED
             )
         return {
@@ -188,7 +188,7 @@ class _Letters:
             "letters": sum(span.count for span in spans.values()),
             "left_to_replay": _count(remaining),
             "searched": result.searched,
-            "shown": list(_fitting(result)),
+            "shown": list(_letters_within_limit(result)),
         }
 
     def replay(self, connector: _Connector, replay_request: ReplayRequest) -> dict[str, Any]:
@@ -233,13 +233,13 @@ class _Letters:
 
     @contextmanager
     def _exclusive(self, box: Box, *, dry_run: bool) -> Iterator[None]:
-        """Prevent concurrent replays of the same letters, which would write them twice. Raises Momentary."""
+        """Prevent concurrent replays of the same letters, which would write them twice. Raises RetryableConflict."""
         if dry_run:
             yield
             return
         with self._lock:
             if box.group in self._replaying:
-                raise Momentary(
+                raise RetryableConflict(
                     f"The dead letters of connector {box.connector} are being replayed; retry later."
                 )
             self._replaying.add(box.group)
@@ -282,7 +282,7 @@ def _spans(kafka: LettersKafka, box: Box) -> tuple[dict[int, Span], dict[int, Sp
     if box.topic not in kafka.partitions:
         return {}, {}
     spans = kafka.spans(box.topic)
-    return spans, not_yet(spans, kafka.committed(box.group, box.topic))
+    return spans, uncommitted_offsets(spans, kafka.committed_offsets(box.group, box.topic))
 
 
 def _count(spans: Mapping[int, Span]) -> int:
@@ -303,10 +303,10 @@ class _Bounds:
             if self._bytes_left < 0 or time.monotonic() > self._until_s:
                 raise OutOfBounds
             if box.holds(letter):
-                yield shortened(letter, _MAX_FIELD_BYTES)
+                yield truncate(letter, _MAX_FIELD_BYTES)
 
 
-def _fitting(result: Found) -> Iterator[dict[str, Any]]:
+def _letters_within_limit(result: Found) -> Iterator[dict[str, Any]]:
     """Yield letters, the latest first, until the response is full."""
     bytes_left = _MAX_BODY_BYTES
     for letter in reversed(result.letters):

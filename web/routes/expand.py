@@ -54,7 +54,7 @@ def with_status_parts(status: Handler) -> Handler:
     return get
 
 
-async def _expanded(
+async def _expand(
     services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, expand: Sequence[str]
 ) -> bytes:
     """Return the encoded list with the requested parts, in their order; yields to other requests between chunks."""
@@ -85,7 +85,7 @@ def with_list_parts(connectors: Handler) -> Handler:
         if services.progress is None or _PROGRESS not in expand:
             return await connectors(services, request)
         snapshot = await live_snapshot(services)
-        render = partial(_expanded, services, request, services.progress, snapshot, expand)
+        render = partial(_expand, services, request, services.progress, snapshot, expand)
         # The key contains the snapshot, so that a client sees its own changes.
         body = await shared_answer(
             services, request, ("list", snapshot.number, wants_causes(request), *expand), render

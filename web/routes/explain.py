@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.errors import NotFound
 from kraal.core.ids import WorkerId
-from kraal.journal.explanations import Sources, explained, merged
+from kraal.journal.explanations import Sources, explain, merge
 from web.openapi.explanations import EXPLANATION
 from web.openapi.operation import Operation
 from web.rendering import json_answer
@@ -49,10 +49,10 @@ async def _explain(services: Services, request: Request) -> Response:
         raise NotFound(f"Connector {name} not found")
     detection = services.stall_detection
     supervision = {} if detection is None else detection.status(snapshot, name)
-    own = explained(Sources(snapshot=snapshot, journal=services.journal, supervision=supervision), name)
+    own = explain(Sources(snapshot=snapshot, journal=services.journal, supervision=supervision), name)
     workers = _workers(snapshot, name) if asks_others(services, request) else set()
     answers, silent = await ask_workers(services, request, workers, "", _explanation)
-    return json_answer({**merged(own, dict(answers)), "silent": [*silent]})
+    return json_answer({**merge(own, dict(answers)), "silent": [*silent]})
 
 
 def _workers(snapshot: Snapshot, name: ConnectorName) -> set[WorkerId]:

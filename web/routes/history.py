@@ -85,7 +85,7 @@ async def _configs(services: Services, request: Request) -> Response:
     recorded, entry = journal.configs.read(name), snapshot.config.connectors.get(name)
     if not recorded.entries:
         _refuse_unknown(snapshot, name)
-    written = journal.configs.written(name)
+    written = journal.configs.last_write(name)
 
     def render() -> dict[str, Any]:
         current: dict[str, Any] | None = None

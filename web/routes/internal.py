@@ -20,7 +20,7 @@ from anyio import to_thread
 from actors.messages.herder import FenceZombies, PutTaskConfigs
 from kraal.core.errors import ActorDied, BadRequest, KraalError, Unavailable
 from kraal.core.ids import Config
-from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Expected, Signature, expected
+from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Expected, Signature, parse_expected
 from web.openapi.operation import FORWARDED, Operation
 from web.openapi.shapes import list_of, ref
 from web.rendering import empty_answer
@@ -65,7 +65,7 @@ async def _put_task_configs(services: Services, request: Request) -> Response:
         return parse_task_configs(body)
 
     message = PutTaskConfigs(name=name, configs=await to_thread.run_sync(parse))
-    return await ask_or_forward(services, request, message, _done, body=body, internal=True)
+    return await ask_or_forward(services, request, message, _respond_done, body=body, internal=True)
 
 
 @endpoint(
@@ -89,7 +89,7 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
     if signature is not None:
         signature.check(body)
     try:
-        return await ask_or_forward(services, request, FenceZombies(name=name), _done, internal=True)
+        return await ask_or_forward(services, request, FenceZombies(name=name), _respond_done, internal=True)
     except ActorDied as exc:
         # The herder restarts soon: 503 makes the task retry, whereas 500 would fail it.
         raise Unavailable(str(exc)) from exc
@@ -123,14 +123,14 @@ def _signature(services: Services, request: Request) -> Expected | None:
         )
     key = snapshot.config.session_key
     headers = request.headers
-    return expected(
+    return parse_expected(
         Signature(value=headers.get(SIGNATURE_HEADER), algorithm=headers.get(ALGORITHM_HEADER)),
         key=None if key is None else key.key,
         allowed=services.settings.verification_algorithms,
     )
 
 
-def _done(_: None) -> Response:
+def _respond_done(_: None) -> Response:
     return empty_answer(HTTPStatus.NO_CONTENT)
 
 

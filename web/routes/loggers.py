@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.messages.herder import SetLoggerLevel
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.log_levels import LoggerLevel, parse_level
-from kraal.core.rest_requests import decoded
+from kraal.core.rest_requests import decode_segment
 from web.openapi.operation import Operation, Query, Schema
 from web.openapi.schemas import SENT_CONFIG
 from web.openapi.shapes import TEXT, list_of, map_of, object_of
@@ -65,7 +65,7 @@ async def _list(services: Services, _request: Request) -> Response:
 )
 async def _get(services: Services, request: Request) -> Response:
     """GET /admin/loggers/{logger}: its effective level, its own or a parent's."""
-    name = decoded(request.path_params["logger"])
+    name = decode_segment(request.path_params["logger"])
     level = services.loggers.level(name)
     if level is None:
         raise NotFound(f"Logger {name} not found.")
@@ -93,7 +93,7 @@ async def _get(services: Services, request: Request) -> Response:
 )
 async def _put(services: Services, request: Request) -> Response:
     """PUT /admin/loggers/{logger}?scope=: 200 with the loggers changed here; 204 when all workers are notified."""
-    namespace = decoded(request.path_params["logger"])
+    namespace = decode_segment(request.path_params["logger"])
     if len(namespace) > _MAX_NAME_LENGTH:
         raise BadRequest(
             f"The logger's name has {len(namespace)} characters; the maximum is {_MAX_NAME_LENGTH}."

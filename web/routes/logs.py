@@ -139,10 +139,10 @@ async def _logs(services: Services, request: Request) -> Response:
         silent = [*unanswered]
     if name not in snapshot.config.connectors and not any(each.lines for each in lines_by_worker.values()):
         raise NotFound(f"Connector {name} not found")
-    return json_answer({**merged(lines_by_worker, log_query), "silent": silent})
+    return json_answer({**merge_lines(lines_by_worker, log_query), "silent": silent})
 
 
-def merged(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQuery) -> dict[str, Any]:
+def merge_lines(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQuery) -> dict[str, Any]:
     """Merge the lines of several workers by time, within the limits of an answer. Pure."""
     lines = [
         {**line, "worker_id": str(worker)} for worker, each in lines_by_worker.items() for line in each.lines
@@ -156,7 +156,7 @@ def merged(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQuery)
         positions = {worker: log_query.after.on(worker) for worker in positions} | dict(
             log_query.after.by_worker
         )
-    # Without a position, nobody requests lines older than those shown, so they count as read.
+    # Without a position, lines older than those shown are never requested, so they count as read.
     for line in lines if log_query.after is None else selected:
         positions[line["worker_id"]] = max(positions[line["worker_id"]], line["id"])
     return {

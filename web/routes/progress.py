@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.cluster.views import rest as view
 from kraal.core.ids import ConnectorName, WorkerId
-from kraal.metrics.progress import ConnectorProgress, ProgressReports, merged
+from kraal.metrics.progress import ConnectorProgress, ProgressReports, merge
 from kraal.metrics.scrape import GATHER_S
 from kraal.metrics.series import COLUMNS, RECENT, SAMPLES, STEP_MS, Samples, Values
 from web.openapi.operation import Operation, Query
@@ -54,7 +54,7 @@ async def gathered_progress(
             instance_workers(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
         )
         answers, silent = await ask_workers(services, request, other_workers, _QUERY, _progress)
-        return merged([reports.of(snapshot, name), *(answer for _, answer in answers)], silent)
+        return merge([reports.of(snapshot, name), *(answer for _, answer in answers)], silent)
 
     return await shared_answer(services, request, ("progress", name), gather)
 
@@ -77,7 +77,7 @@ async def progress_of_all(
                 for name, worker_statuses in statuses.items()
                 if own_id in instance_workers(worker_statuses)
             } | own_progress.keys()
-            return {name: merged([own_progress.get(name, ConnectorProgress())], ()) for name in here}
+            return {name: merge([own_progress.get(name, ConnectorProgress())], ()) for name in here}
         other_workers = all_workers(snapshot) - {own_id}
         answers, _ = await ask_workers(services, request, other_workers, _QUERY, _progress_of_each)
         own_progress, answers_by_worker = await _own_progress(reports, snapshot), dict(answers)
@@ -117,7 +117,7 @@ def _merge_one(
     """Merge the progress of one connector; its workers without an answer about it are silent."""
     reports = {worker: answer[name] for worker, answer in answers.items() if name in answer}
     silent = sorted(workers - reports.keys() - {own_id})
-    return merged([own_progress.get(name, ConnectorProgress()), *reports.values()], silent)
+    return merge([own_progress.get(name, ConnectorProgress()), *reports.values()], silent)
 
 
 @endpoint(
@@ -156,7 +156,7 @@ async def _gathered_series(
     other_workers = all_workers(snapshot) - {snapshot.worker_id} if asks_others(services, request) else set()
     query = "" if since_ms is None else f"since_ms={since_ms}"
     answers, silent = await ask_workers(services, request, other_workers, query, _samples)
-    samples = Samples.merged(services.progress.series.of(name, since_ms), [answer for _, answer in answers])
+    samples = Samples.merge(services.progress.series.of(name, since_ms), [answer for _, answer in answers])
     return {
         "step_ms": STEP_MS,
         "start_ms": samples.start_ms,

@@ -80,7 +80,7 @@ async def _health(services: Services, _request: Request) -> Response:
     except TimeoutError:
         return _unhealthy(services)
     snapshot, stall_detection = services.published.latest, services.stall_detection
-    reason = None if stall_detection is None else stall_detection.why_unhealthy()
+    reason = None if stall_detection is None else stall_detection.unhealthy_reason()
     if reason is not None:
         return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", reason)
     fields: dict[str, Json] = {} if stall_detection is None else _stalls(stall_detection, snapshot)
@@ -90,11 +90,11 @@ async def _health(services: Services, _request: Request) -> Response:
 
 def _stalls(stall_detection: StallDetection, snapshot: Snapshot) -> dict[str, Json]:
     """Return the fields that list stalled tasks and connectors and parts that are down."""
-    tasks, connectors = stall_detection.stalled(snapshot), stall_detection.stalled_connectors(snapshot)
+    tasks, connectors = stall_detection.stalled_tasks(snapshot), stall_detection.stalled_connectors(snapshot)
     fields: dict[str, Json] = {"stalled_tasks": len(tasks), "stalled": tasks[:_MAX_NAMED]} if tasks else {}
     if connectors:
         fields["stalled_connectors"] = connectors[:_MAX_NAMED]
-    if down := stall_detection.down():
+    if down := stall_detection.parts_down():
         fields["down"] = [*down]
     return fields
 
@@ -104,7 +104,7 @@ def _unhealthy(services: Services) -> Response:
     snapshot, detection = services.published.latest, services.stall_detection
     stage = "" if snapshot.stage is None else f" {stage_sentence(snapshot.stage)}"
     if not snapshot.ready:
-        down = [] if detection is None else detection.down()
+        down = [] if detection is None else detection.parts_down()
         causes = "".join(f" {part['part']} is down: {part['why']}." for part in down)
         return _starting(f"{stage}{causes}".strip(), {"down": [*down]} if down else {})
     text = "Worker was unable to handle this request and may be unable to handle other requests."

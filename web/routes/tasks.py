@@ -67,10 +67,10 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 async def _restart(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/tasks/{t}/restart."""
     message = RestartTask(task=task_id(request))
-    return await ask_or_forward(services, request, message, _done)
+    return await ask_or_forward(services, request, message, _respond_done)
 
 
-def _done(_: None) -> Response:
+def _respond_done(_: None) -> Response:
     return empty_answer(HTTPStatus.NO_CONTENT)
 
 

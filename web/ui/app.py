@@ -29,7 +29,7 @@ from web.ui.sources.api import Source
 from web.ui.sources.shared import Shared
 from web.ui.static import StaticFiles
 from web.ui.stream import Streams
-from web.ui.views.commands import BULK, LABELS, offered
+from web.ui.views.commands import BULK, LABELS, available_actions
 from web.ui.views.navigation import KEYS, NAVIGATION
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class DashboardApp:
             {
                 "options": options,
                 "navigation": NAVIGATION,
-                "offered": offered,
+                "available_actions": available_actions,
                 "labels": LABELS,
                 "bulk": BULK,
                 "keys": KEYS,

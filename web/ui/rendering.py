@@ -115,7 +115,7 @@ class Rendering:
 
 
 _FILTERS: Final[tuple[Callable[..., str], ...]] = (
-    formats.utc, formats.iso, formats.number, formats.duration, short_hash, texts.cut,
+    formats.utc, formats.iso, formats.number, formats.duration, short_hash, texts.shorten,
 )  # fmt: skip
 
 

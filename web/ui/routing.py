@@ -19,14 +19,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from kraal.core.errors import BadRequest, KraalError
-from kraal.core.rest_requests import decoded
+from kraal.core.rest_requests import decode_segment
 from web.ui.features import Features
 from web.ui.memory import Memory
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering, etag, name_of_segment, url
-from web.ui.sources.api import Away, Caller, Refused, Source
+from web.ui.sources.api import Caller, Refused, Source, SourceUnavailable
 from web.ui.sources.per_request import Recording
-from web.ui.views.copy_as import Copied, curl, together
+from web.ui.views.copy_as import Copied, curl, join_copies
 from web.ui.views.copy_as import Request as CopiedRequest
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Visit:
 
     def segment(self, parameter: str) -> str:
         """Return a decoded segment of the path. Raises BadRequest."""
-        return name_of_segment(decoded(self.request.path_params[parameter]))
+        return name_of_segment(decode_segment(self.request.path_params[parameter]))
 
     def text(self, parameter: str, default: str = "") -> str:
         """Return a parameter of the query."""
@@ -137,7 +137,7 @@ class Visit:
 
     def read_by_curl(self) -> list[Copied]:
         """Return the requests whose answers the page shows."""
-        return together([self.curl(each) for each in self.source.read])
+        return join_copies([self.curl(each) for each in self.source.read])
 
     def redirect(self, *segments: str, **query: str | int | None) -> Response:
         """Return the answer after an action: see another page."""
@@ -208,7 +208,7 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
         "result": None,
         "path": request.url.path,
         "curl": [],
-        "away": isinstance(error, Away),
+        "away": isinstance(error, SourceUnavailable),
         "refused": isinstance(error, Refused),
         "status": int(status),
         "text": text,

@@ -65,7 +65,7 @@ def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bo
 
 
 def _describe(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:
-    """Return all details of a connector; hide secret values unless `secrets` is None. Raises Refused, NoAnswer."""
+    """Return all details of a connector; hide secret values unless `secrets` is None. Raises Refused, NoResponse."""
     info = rest.get("connectors", name)
     if secrets is not None:
         info["config"] = hide(info["config"], secrets.of(info["config"]))

@@ -21,7 +21,7 @@ from kraal.client.file_options import (
 )
 from kraal.client.output import emit, emit_diff, print_error
 from kraal.client.plan import Action, action_for, changed_keys, difference
-from kraal.client.rest import NoAnswer, Refused, Rest
+from kraal.client.rest import NoResponse, Refused, Rest
 
 DIFFERS = 1
 
@@ -67,7 +67,7 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
     for each in manifests.connectors:
         try:
             config, declared = live.config(each.name), secrets.of(each.config)
-        except (Refused, NoAnswer) as error:
+        except (Refused, NoResponse) as error:
             print_error(error, about=each.name)
             has_errors = True
             continue

@@ -154,11 +154,11 @@ def _read(path: str) -> Any:
         text = sys.stdin.read() if path == STDIN else Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise BadRequest(f"Cannot read '{path}': {exc}.") from exc
-    from kraal.config.yaml_text import read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
+    from kraal.config.yaml_text import convert_scalar, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
         if Path(path).suffix.lower() in YAML:
-            documents = read_yaml(text, typed)
+            documents = read_yaml(text, convert_scalar)
             content = documents[0] if len(documents) == 1 else None
         else:
             content = json.loads(text)

@@ -18,8 +18,8 @@ from kraal.client.command import (
 )
 from kraal.client.manifests import STDIN
 from kraal.client.output import emit_diff, print_error, say
-from kraal.client.plan import Action, difference, patched
-from kraal.client.rest import NoAnswer, Refused, Rest
+from kraal.client.plan import Action, apply_patch, difference
+from kraal.client.rest import NoResponse, Refused, Rest
 from kraal.config.hidden import scrub
 from kraal.core.errors import BadRequest, KraalError
 from kraal.core.printable import printable
@@ -60,11 +60,11 @@ def patch(
     dry_run: bool,
 ) -> None:
     """Change single keys of a connector config and keep the others (KIP-477)."""
-    changes = {**_read_changes(path), **_assigned(assignments), **dict.fromkeys(removed)}
+    changes = {**_read_changes(path), **_parse_assignments(assignments), **dict.fromkeys(removed)}
     if not changes:
         raise click.UsageError("Nothing to change; specify KEY=VALUE, --remove or -f.")
     config = rest.get("connectors", name, "config")
-    patched_config = patched(config, changes)
+    patched_config = apply_patch(config, changes)
     secrets = Secrets(rest).of(patched_config)
     try:
         if patched_config == config:
@@ -75,13 +75,13 @@ def patch(
         else:
             rest.ask("PATCH", "connectors", name, "config", body=changes)
             say(f"{name} {Action.CONFIGURED}")
-    except (Refused, NoAnswer) as error:
+    except (Refused, NoResponse) as error:
         scrubbed = KraalError(scrub(sentence(error), patched_config, secrets), hint=error.hint)
         print_error(scrubbed, about=name)
         raise click.exceptions.Exit(FAILED) from error
 
 
-def _assigned(assignments: Sequence[str]) -> dict[str, str | None]:
+def _parse_assignments(assignments: Sequence[str]) -> dict[str, str | None]:
     changes: dict[str, str | None] = {}
     for each in assignments:
         key, equals, value = each.partition("=")

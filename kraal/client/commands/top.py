@@ -20,7 +20,7 @@ from kraal.client.terminal.top_view import (
     Cluster,
     as_data,
     frame,
-    parsed,
+    parse_cluster,
     task_table,
     worker_sums,
     worker_table,
@@ -36,7 +36,7 @@ class Top:
     def __init__(
         self, poll: Callable[[], Cluster], clock: Clock, interval_s: float, *, sort: str, url: str
     ) -> None:
-        """`poll` asks the worker; it may raise Refused, NoAnswer, Unreachable."""
+        """`poll` asks the worker; it may raise Refused, NoResponse, Unreachable."""
         self._poll = poll
         self._clock = clock
         self._interval_s = interval_s
@@ -49,7 +49,7 @@ class Top:
         self._polled = Polled(self._poll)
         screen.clear()
         while self._show(screen, wait):
-            self._polled.again()
+            self._polled.refresh()
 
     def _show(self, screen: Screen, wait: Wait) -> bool:
         """Show the last answer for the interval, sorted by the last key pressed; return False to quit."""
@@ -92,7 +92,9 @@ def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: b
     """
 
     def poll() -> Cluster:
-        return parsed(rest.get("connectors", query=[("expand", "status"), ("expand", "progress")]), patterns)
+        return parse_cluster(
+            rest.get("connectors", query=[("expand", "status"), ("expand", "progress")]), patterns
+        )
 
     if once or style != "table" or not sys.stdout.isatty():
         _print(poll(), sort, style)

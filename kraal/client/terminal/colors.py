@@ -31,7 +31,7 @@ def context_color(environment: Mapping[str, str] = os.environ) -> bool | None:
     return True if _is_set(environment, "FORCE_COLOR") and not _is_set(environment, "NO_COLOR") else None
 
 
-def painted(text: str, color: str | None, environment: Mapping[str, str] = os.environ) -> str:
+def colorize(text: str, color: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """Return a text in a color; unchanged without one, or if NO_COLOR is set."""
     return text if color is None or _is_set(environment, "NO_COLOR") else click.style(text, fg=color)
 

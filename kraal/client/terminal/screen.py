@@ -29,7 +29,9 @@ class Screen:
         self._write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW)
 
 
-def fitted(body: Sequence[str], max_lines: int, columns: int, more: str, *, left_out: int = 0) -> list[str]:
+def fit_lines(
+    body: Sequence[str], max_lines: int, columns: int, more: str, *, left_out: int = 0
+) -> list[str]:
     """Return the lines that fit into `max_lines`, at least one, and a last line `… N more {more}` for the others.
 
     `left_out`: number of lines omitted from `body`, which exceeds `max_lines` without them.

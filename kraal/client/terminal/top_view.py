@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kraal.client.status_tables import FAILED, NONE, RUNNING, failure_cause
-from kraal.client.terminal.screen import fitted
+from kraal.client.terminal.screen import fit_lines
 from kraal.client.text import cut, table
 from kraal.core.printable import printable
 
@@ -102,7 +102,7 @@ KEYS = {sort.label[0]: name for name, sort in SORTS.items()}
 """Order by key."""
 
 
-def parsed(answer: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cluster:
+def parse_cluster(answer: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cluster:
     """Parse the worker's answer; with patterns, keep only connectors whose name matches one."""
     rows: list[Row] = []
     counts: dict[str, int] = {}
@@ -175,12 +175,12 @@ def worker_table(
         )
         for each in sums
     ]
-    return _aligned(WORKER_HEAD, rows, columns, colored=colored)
+    return _align(WORKER_HEAD, rows, columns, colored=colored)
 
 
 def task_table(rows: Iterable[Row], columns: int | None = None, *, colored: bool = False) -> list[str]:
     """Return the lines of the table of tasks."""
-    return _aligned(TASK_HEAD, [_cells(row) for row in rows], columns, colored=colored)
+    return _align(TASK_HEAD, [_cells(row) for row in rows], columns, colored=colored)
 
 
 def frame(
@@ -205,12 +205,12 @@ def frame(
         return [*head, "No connectors."]
     sums, max_lines = worker_sums(cluster), max(lines // _WORKERS_FRACTION, 2)
     workers = worker_table(sums[:max_lines], columns, colored=colored)
-    head += [*fitted(workers, max_lines, columns, "workers", left_out=len(sums[max_lines:])), ""]
+    head += [*fit_lines(workers, max_lines, columns, "workers", left_out=len(sums[max_lines:])), ""]
     max_lines = max(lines - len(head) - 1, 2)  # the last line stays free for the cursor
     rows = sort.sorted(cluster.rows)
     # Only rows that fit, because computing display widths is slow.
     tasks = task_table(rows[:max_lines], columns, colored=colored)
-    return head + fitted(tasks, max_lines, columns, "tasks", left_out=len(rows[max_lines:]))
+    return head + fit_lines(tasks, max_lines, columns, "tasks", left_out=len(rows[max_lines:]))
 
 
 def _row(
@@ -265,7 +265,7 @@ def _age(milliseconds: float | None) -> str:
     return next((f"{seconds // unit:.0f}{sign}" for unit, sign in _AGES if seconds >= unit), "0s")
 
 
-def _aligned(
+def _align(
     head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None, *, colored: bool
 ) -> list[str]:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

@@ -15,7 +15,7 @@ from kraal.cluster.assignment.eager import assign_eagerly
 from kraal.cluster.assignment.placement import PlacedBy, Placement, placements
 from kraal.cluster.assignment.rebalance import AssignorState, DerivedSets, Jobs, Round
 from kraal.cluster.assignment.static import assign_statically
-from kraal.cluster.assignment.unassigned import Wait, waiting_jobs, why_rebalanced
+from kraal.cluster.assignment.unassigned import Wait, rebalance_reason, waiting_jobs
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.core.ids import Instance, TaskId
@@ -171,7 +171,7 @@ def _plan_incrementally(
         ),
         derived=outcome.derived,
         delay_ms=outcome.delay_ms,
-        why=why_rebalanced(
+        why=rebalance_reason(
             round_,
             state,
             urls if previous is None else {**previous.urls, **urls},
@@ -189,7 +189,7 @@ def jobs_of(cluster: ClusterState) -> frozenset[Job]:
     )
 
 
-def applied(current: GroupAssignment | None, received: GroupAssignment) -> GroupAssignment:
+def apply_assignment(current: GroupAssignment | None, received: GroupAssignment) -> GroupAssignment:
     """Return a member's next allocation: the work it runs after it has applied `received`.
 
     From version 1 on a member keeps all work that is not revoked, even when the round failed; an eager member stopped

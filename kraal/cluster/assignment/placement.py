@@ -75,7 +75,7 @@ def placements(
     return {job: by_job.get(job) or previous.get(job, reported) for job in owners}
 
 
-def why_placed(job: Job, placement: Placement) -> str:
+def placement_reason(job: Job, placement: Placement) -> str:
     """Return an explanation for an operator."""
     if placement.by is PlacedBy.STATIC:
         key = "static.connectors" if job.task == CONNECTOR else "static.tasks"

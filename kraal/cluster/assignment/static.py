@@ -50,7 +50,7 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     revoked = {member: within(jobs, misplaced) for member, jobs in reported.items()}
     current = {member: without(jobs, misplaced) for member, jobs in reported.items()}
     listers = {member: jobs for member, jobs in current.items() if member in round_.lists}
-    listed_jobs = give_listed((diff.lost | diff.new_submissions) & static, listers, round_.lists)  # 6
+    listed_jobs = assign_listed((diff.lost | diff.new_submissions) & static, listers, round_.lists)  # 6
     wildcard = {member: jobs for member, jobs in current.items() if member not in round_.lists}
     lost = diff.lost - static if wildcard else frozenset[Job]()
     if wildcard:  # 7 and 8
@@ -94,7 +94,7 @@ def misplaced_jobs(
     return frozenset(misplaced)
 
 
-def give_listed(
+def assign_listed(
     jobs: Iterable[Job], current: Mapping[str, Sequence[Job]], lists: Mapping[str, frozenset[Job]]
 ) -> dict[str, Jobs]:
     """Give each of `jobs` to the least loaded member that lists it, by id among equals (step 6).

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from kraal.cluster.assignment.rebalance import AssignorState, Round
-from kraal.core.printable import first_of
+from kraal.core.printable import join_first
 from kraal.protocol.group import CONNECTOR, Job
 
 _MAX_JOBS_IN_TEXT = 5
@@ -37,7 +37,7 @@ def _wait(job: Job, state: AssignorState) -> Wait:
     return Wait.LOST if job in state.assigned else Wait.UNLISTED
 
 
-def why_it_waits(job: Job, wait: Wait) -> str:
+def waiting_reason(job: Job, wait: Wait) -> str:
     """Return an explanation for an operator, with what to do about it."""
     if wait is Wait.MOVING:
         return (
@@ -61,7 +61,7 @@ def job_text(job: Job) -> str:
     return str(job.instance)
 
 
-def why_rebalanced(
+def rebalance_reason(
     round_: Round, before: AssignorState, urls: Mapping[str, str], unassigned: Collection[Job] = ()
 ) -> str:
     """Return all changes that the leader saw since the last round, in one line.
@@ -94,4 +94,4 @@ def why_rebalanced(
 
 def some_jobs(jobs: Iterable[Job]) -> str:
     """Format the first few jobs, with the number of the remaining ones."""
-    return first_of([job_text(job) for job in sorted(jobs)], _MAX_JOBS_IN_TEXT)
+    return join_first([job_text(job) for job in sorted(jobs)], _MAX_JOBS_IN_TEXT)

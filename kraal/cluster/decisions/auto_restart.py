@@ -98,13 +98,13 @@ def decide(
         return GivenUp.LASTING
     if failure is Failure.RECORD and watched.cured == first_line(trace):
         return GivenUp.SAME_RECORD
-    count = len(recent(policy, watched.restarts, now_s))
+    count = len(restarts_in_window(policy, watched.restarts, now_s))
     if count >= policy.max_restarts:
         return GivenUp.TOO_OFTEN
     return RestartAfter(backoff_s(policy, count, chance))
 
 
-def recent(policy: AutoRestart, restarts: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+def restarts_in_window(policy: AutoRestart, restarts: tuple[float, ...], now_s: float) -> tuple[float, ...]:
     """Return the restarts within the window."""
     return tuple(each for each in restarts if each > now_s - policy.window_s)
 
@@ -115,7 +115,7 @@ def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
     return min(policy.backoff_s * 2.0 ** min(count, _MAX_DOUBLINGS), max_backoff_s) * (1 - chance / 2)
 
 
-def failed(watched: Watched | None, life: Incarnation, trace: str, now: Situation) -> Watched:
+def record_failure(watched: Watched | None, life: Incarnation, trace: str, now: Situation) -> Watched:
     """Record a failure, unless it is repeated or of an older incarnation. Call `next_watched` afterwards."""
     if watched is not None and life < watched.life:
         return watched
@@ -130,7 +130,7 @@ def failed(watched: Watched | None, life: Incarnation, trace: str, now: Situatio
     )
 
 
-def works(watched: Watched) -> Watched:
+def record_success(watched: Watched) -> Watched:
     """Clear the failure and the planned restart, because the instance runs again."""
     return replace(watched, trace=None, due_s=None, due_ms=None, given_up=None)
 
@@ -138,18 +138,22 @@ def works(watched: Watched) -> Watched:
 def next_watched(instance: Instance, watched: Watched, now: Situation) -> Watched:
     """Return the next history of an instance, given its current situation."""
     if now.life is None:  # not on this worker now; the next owner starts a new history
-        return works(watched)
+        return record_success(watched)
     if now.life < watched.life:  # a restarted herder has not computed its wanted instances yet
         return watched
     if now.life != watched.life:
-        return works(
+        return record_success(
             replace(watched, life=now.life, config_version=now.config_version, restarts=(), cured=None)
         )
     if watched.trace is None:
         return watched
     if now.config_version != watched.config_version:
         watched = replace(
-            works(watched), trace=watched.trace, config_version=now.config_version, restarts=(), cured=None
+            record_success(watched),
+            trace=watched.trace,
+            config_version=now.config_version,
+            restarts=(),
+            cured=None,
         )
     if not now.started or not applies(now.policy, instance):
         return replace(watched, due_s=None, due_ms=None, given_up=None)
@@ -170,19 +174,19 @@ def is_due(watched: Watched, now: Situation) -> bool:
     return watched.life == now.life and now.started
 
 
-def restarted(watched: Watched, life: Incarnation, now: Situation) -> Watched:
+def record_restart(watched: Watched, life: Incarnation, now: Situation) -> Watched:
     """Return the history after a restart; `life` is the new one."""
     return replace(
-        works(watched),
+        record_success(watched),
         life=life,
-        restarts=(*recent(now.policy, watched.restarts, now.now_s), now.now_s),
+        restarts=(*restarts_in_window(now.policy, watched.restarts, now.now_s), now.now_s),
         total=watched.total + 1,
         restarted_ms=now.now_ms,
         cured=first_line(watched.trace or ""),
     )
 
 
-def why_given_up(policy: AutoRestart, given_up: GivenUp) -> str:
+def give_up_reason(policy: AutoRestart, given_up: GivenUp) -> str:
     """Return an explanation for an operator, with what to do about it."""
     if given_up is GivenUp.LASTING:
         return "A restart cannot fix this failure: fix the cause that its trace names, then restart it."

@@ -28,7 +28,7 @@ MAX_RECORD_BYTES = 990_000
 """Maximum size of a config record with its key, below the producers' default of 1,000,000: task configs are larger."""
 
 
-def named(name: ConnectorName, config: Config) -> dict[str, str | None]:
+def add_name(name: ConnectorName, config: Config) -> dict[str, str | None]:
     """Return `config` with its `name`, appended if missing. Raises BadRequest if it differs."""
     included = config.get("name")
     if included is None:
@@ -54,7 +54,7 @@ def create(
     None writes no target state (KIP-980). Raises BadRequest if `name` in `config` differs or the config is too large,
     AlreadyExists.
     """
-    complete = named(name, config)
+    complete = add_name(name, config)
     check_absent(state, name)
     target: list[ConfigRecord] = [] if initial_state is None else [TargetStateRecord(name, initial_state)]
     return _within_limit(_entries(*target, ConnectorConfigRecord(name, complete)))
@@ -65,17 +65,17 @@ def put(name: ConnectorName, config: Config) -> list[Entry]:
 
     Raises BadRequest if the name differs or the config is too large.
     """
-    return _within_limit(_entries(ConnectorConfigRecord(name, named(name, config))))
+    return _within_limit(_entries(ConnectorConfigRecord(name, add_name(name, config))))
 
 
-def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
+def apply_patch(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
     """PATCH /connectors/{c}/config: merge into the raw config; null removes a key. Validate the result, then `put` it.
 
     Raises NotFound; BadRequest if `name` differs: Java accepts that, and the two names diverge.
     """
     merged = {**state.connector(name).config, **patch}
     removed = {key for key, value in patch.items() if value is None}
-    return named(name, {key: value for key, value in merged.items() if key not in removed})
+    return add_name(name, {key: value for key, value in merged.items() if key not in removed})
 
 
 def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:

@@ -167,12 +167,12 @@ def unread(kind: Kind, name: ConnectorName) -> str:
     return f"Failed to retrieve {what} for {kind} connector {name}"
 
 
-def unmodified(kind: Kind, name: ConnectorName) -> str:
+def modification_failed_text(kind: Kind, name: ConnectorName) -> str:
     """Return the text for a failed modification without a more specific text."""
     return f"Failed to modify offsets for {kind} connector {name}"
 
 
-def unsupported(name: ConnectorName) -> str:
+def unsupported_text(name: ConnectorName) -> str:
     """Return the text for a connector that does not support modifications."""
     return f"Failed to modify offsets for connector {name} because it doesn't support external modification of offsets"
 
@@ -195,7 +195,7 @@ def unwritten_in_time(name: ConnectorName) -> str:
     return f"Timed out while attempting to modify offsets for source connector {name}"
 
 
-def unlisted(name: ConnectorName) -> str:
+def unreadable_offsets_text(name: ConnectorName) -> str:
     """Return the text for a sink's offsets that could not be read before a reset."""
     return f"Failed to list offsets prior to resetting offsets for sink connector {name}"
 
@@ -218,7 +218,7 @@ def group_in_use(name: ConnectorName, *, reset: bool) -> str:
     )
 
 
-def modified(*, reset: bool, managed: bool) -> str:
+def modified_text(*, reset: bool, managed: bool) -> str:
     """Return the text for a successful modification; `managed`: the connector has no other offsets."""
     how = "reset" if reset else "altered"
     if managed:

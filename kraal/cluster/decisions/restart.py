@@ -61,7 +61,7 @@ class RestartPlan:
         """All instances to restart, the connector first."""
         return (self.name, *self.tasks) if self.connector else self.tasks
 
-    def owned(self, owns: Callable[[Instance], bool]) -> tuple[Instance, ...]:
+    def owned_instances(self, owns: Callable[[Instance], bool]) -> tuple[Instance, ...]:
         """Return the instances that this worker has to restart, the connector first (E4)."""
         return tuple(i for i in self.instances if owns(i))
 

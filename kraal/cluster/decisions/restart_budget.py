@@ -14,13 +14,13 @@ class RestartBudget:
     backoff_s: float = 0.05
     backoff_max_s: float = 10.0
 
-    def recent(self, deaths: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+    def deaths_in_window(self, deaths: tuple[float, ...], now_s: float) -> tuple[float, ...]:
         """Return the deaths within the window."""
         return tuple(t for t in deaths if t > now_s - self.window_s)
 
     def delay_s(self, deaths: tuple[float, ...], now_s: float) -> float | None:
         """Return the delay after the death at `now_s` (the last of `deaths`); None: do not restart the actor."""
-        count = len(self.recent(deaths, now_s))
+        count = len(self.deaths_in_window(deaths, now_s))
         if count > self.restarts:
             return None
         return 0.0 if count <= 1 else min(self.backoff_s * 2 ** (count - 2), self.backoff_max_s)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, assert_never
 
-from kraal.cluster.assignment.leader import applied, work_of
+from kraal.cluster.assignment.leader import apply_assignment, work_of
 from kraal.cluster.membership.member_state import (
     MAX_BACKOFFS,
     REJOIN_DELAY_S,
@@ -128,7 +128,7 @@ class _Turn:
 
     def _on_assignment(self, event: AssignmentReceived) -> None:
         """Record the new assignment. Revoked work stops before anything else happens."""
-        owned = applied(self.state.assignment, event.assignment)
+        owned = apply_assignment(self.state.assignment, event.assignment)
         delay_s = owned.delay_ms / 1000
         staying_out = self.state.staying_out  # the assignment arrived while this worker was leaving
         self._set(

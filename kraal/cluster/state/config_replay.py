@@ -213,7 +213,7 @@ class _Draft:
             case TaskCommitRecord(name, tasks):
                 self._commit(name, tasks, offset, written_ms)
             case TaskCountRecord(name, tasks):
-                self._fenced(name, tasks)
+                self._replay_fencing(name, tasks)
             case RestartRecord(name, include_tasks, only_failed):
                 self.events.append(RestartRequested(name, include_tasks, only_failed, offset, written_ms))
             case LoggerRecord(namespace, level):
@@ -275,7 +275,7 @@ class _Draft:
         )
         self.events.append(TasksChanged(name, max(count, entry.task_count), offset, written_ms))
 
-    def _fenced(self, name: ConnectorName, count: int) -> None:
+    def _replay_fencing(self, name: ConnectorName, count: int) -> None:
         self.fenced_counts[name] = count
         entry = self.connectors.get(name)
         if entry is not None:

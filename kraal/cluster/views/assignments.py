@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kraal.cluster.assignment.leader import GroupPlan, jobs_of
-from kraal.cluster.assignment.unassigned import job_text, why_it_waits
+from kraal.cluster.assignment.unassigned import job_text, waiting_reason
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
 from kraal.protocol.group import CONNECTOR, Job
@@ -36,7 +36,7 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "note": STATIC_IGNORED if protocol is not None and not protocol.static else None,
         "rebalance": _rebalance(snapshot, plan),
         "rebalances": [each.to_json() for each in snapshot.rebalances],
-        "workers": _alone(snapshot) if plan is None else _workers(plan),
+        "workers": _standalone(snapshot) if plan is None else _workers(plan),
         "waiting": [] if plan is None else _waiting(plan),
     }
 
@@ -48,7 +48,7 @@ def _rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
     return {"completed_ms": latest.completed_ms, "reason": latest.reason, "delay_ms": latest.delay_ms}
 
 
-def _alone(snapshot: Snapshot) -> list[Json]:
+def _standalone(snapshot: Snapshot) -> list[Json]:
     return [_worker(snapshot.leader_url, None, jobs_of(snapshot.config))]
 
 
@@ -85,7 +85,7 @@ def _waiting(plan: GroupPlan) -> list[Json]:
             "connector": job.connector,
             "task": None if job.task == CONNECTOR else job.task,
             "state": wait,
-            "reason": why_it_waits(job, wait),
+            "reason": waiting_reason(job, wait),
         }
         for job, wait in plan.waiting.items()
     ]

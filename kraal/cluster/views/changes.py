@@ -52,11 +52,11 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
     changed: dict[str, Names] = {}
     if before is after:
         return changed
-    configs = _changed(before.config.connectors, after.config.connectors)
-    states = _changed(before.status.statuses, after.status.statuses)
-    states |= {connector_of(each) for each in _changed(before.watched, after.watched)}
+    configs = _changed_keys(before.config.connectors, after.config.connectors)
+    states = _changed_keys(before.status.statuses, after.status.statuses)
+    states |= {connector_of(each) for each in _changed_keys(before.watched, after.watched)}
     states |= {connector_of(each) for each in before.restarting ^ after.restarting}
-    topics = _changed(before.status.topics, after.status.topics)
+    topics = _changed_keys(before.status.topics, after.status.topics)
     for kind, names in ((Kind.CONFIGS, configs), (Kind.STATES, states), (Kind.TOPICS, topics)):
         if names:
             add(changed, kind, frozenset(names))
@@ -73,15 +73,15 @@ def add(changed: dict[str, Names], kind: str, names: Names) -> None:
     if names_before is None or names is None:
         changed[kind] = None
     else:
-        changed[kind] = _bounded(names_before | names)
+        changed[kind] = _limit(names_before | names)
 
 
-def _bounded(names: frozenset[ConnectorName]) -> Names:
+def _limit(names: frozenset[ConnectorName]) -> Names:
     too_many = len(names) > MAX_NAMES or sum(map(len, names)) > MAX_CHARACTERS
     return None if too_many else names
 
 
-def _changed(before: Mapping[V, Any], after: Mapping[V, Any]) -> set[V]:
+def _changed_keys(before: Mapping[V, Any], after: Mapping[V, Any]) -> set[V]:
     """Return the keys whose values are not the same object."""
     if before is after:
         return set()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kraal.cluster.assignment.placement import why_placed
-from kraal.cluster.assignment.unassigned import Wait, why_it_waits
+from kraal.cluster.assignment.placement import placement_reason
+from kraal.cluster.assignment.unassigned import Wait, waiting_reason
 from kraal.protocol.group import Job
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def placement_of(snapshot: Snapshot, instance: Instance) -> dict[str, Json] | No
             placement.by,
             plan.owner_url(instance),
             placement.generation,
-            why_placed(job, placement),
+            placement_reason(job, placement),
         ),
         "rebalance": reasons.get(placement.generation),
     }
@@ -54,7 +54,7 @@ def placement_of(snapshot: Snapshot, instance: Instance) -> dict[str, Json] | No
 
 def _waiting(snapshot: Snapshot, plan: GroupPlan, job: Job, wait: Wait) -> dict[str, Json]:
     latest = snapshot.rebalances[0] if snapshot.rebalances else None
-    placement = _placement(wait, None, snapshot.generation, why_it_waits(job, wait))
+    placement = _placement(wait, None, snapshot.generation, waiting_reason(job, wait))
     if latest is not None:
         placement["rebalance"] = latest.reason
         if wait is Wait.LOST:

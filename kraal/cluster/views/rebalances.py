@@ -46,7 +46,7 @@ def rebalance_of(
         generation=generation,
         completed_ms=now_ms,
         leader_url=leader_url,
-        reason=None if plan is None else _truncated(plan.why),
+        reason=None if plan is None else _truncate(plan.why),
         delay_ms=None if plan is None else plan.delay_ms,
     )
 
@@ -56,5 +56,5 @@ def with_latest(before: tuple[Rebalance, ...], latest: Rebalance) -> tuple[Rebal
     return (latest, *before)[:MAX_REBALANCES]
 
 
-def _truncated(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= MAX_REASON_LENGTH else f"{text[: MAX_REASON_LENGTH - 1]}…"

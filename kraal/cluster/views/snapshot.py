@@ -91,14 +91,14 @@ def missing_plugins(snapshot: Snapshot) -> str | None:
     unknown = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
     if not unknown:
         return None
-    listed = ", ".join(f"{n} ({_wanted(snapshot.config.connectors[n].config)})" for n in unknown)
+    listed = ", ".join(f"{n} ({_plugin_text(snapshot.config.connectors[n].config)})" for n in unknown)
     return (
         f"This worker lacks the plugins of these connectors of its group, and so does not join it: {listed}. "
         "Install them, or set mixed.group.missing.plugins=fail-task to join and fail what comes here."
     )
 
 
-def _wanted(config: Config) -> str:
+def _plugin_text(config: Config) -> str:
     """Return the class that a connector's config names, and the version if it requires one."""
     name, version = config.get("connector.class"), config.get(CONNECTOR_VERSION)
     return str(name) if version is None else f"{name}, version {version}"

@@ -45,7 +45,7 @@ class BatchLimits:
         """Record that no records are queued."""
         self._queued = _BATCH_BYTES
 
-    def fitted(self, records: Iterable[Record], flush: Callable[[], None]) -> Iterator[Record]:
+    def flush_in_time(self, records: Iterable[Record], flush: Callable[[], None]) -> Iterator[Record]:
         """Yield records, and flush in time."""
         for record in records:
             limit = self._smaller.get(record[0])

@@ -10,7 +10,7 @@ from typing import Final
 
 from kraal.config.clients.java import java_options
 from kraal.config.clients.keys import Client, client_def
-from kraal.config.clients.layers import layered
+from kraal.config.clients.layers import merge_layers
 from kraal.config.clients.security import read_security
 from kraal.config.key import ConfigDef
 from kraal.core.errors import ConfigInvalid
@@ -34,10 +34,10 @@ def client_errors(
         keys = (key for key in client_def(client) if prefix + key.name in raw)
         errors += _type_errors(ConfigDef().embed(prefix, client, 0, keys), raw)
     errors += _security_errors(own, "")
-    errors += _security_errors(layered(raw, {}, "consumer"), "consumer.", raw)
-    errors += _security_errors(layered(raw, {}, "admin"), "admin.", raw)
+    errors += _security_errors(merge_layers(raw, {}, "consumer"), "consumer.", raw)
+    errors += _security_errors(merge_layers(raw, {}, "admin"), "admin.", raw)
     try:
-        java_options(layered(raw, {}, "producer"))
+        java_options(merge_layers(raw, {}, "producer"))
     except ConfigInvalid as exc:
         errors += exc.errors
     return list(dict.fromkeys(errors))
@@ -52,11 +52,11 @@ def _security_errors(
 ) -> tuple[str, ...]:
     """Return the errors of one client, with keys as written in `raw`: with or without the prefix."""
 
-    def named(key: str) -> str:
+    def add_key(key: str) -> str:
         return prefix + key if raw is not None and prefix + key in raw else key
 
     try:
-        read_security(settings, named)
+        read_security(settings, add_key)
     except ConfigInvalid as exc:
         return exc.errors
     return ()

@@ -64,7 +64,7 @@ def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
 
 def jaas_line(module: str, options: Mapping[str, str]) -> str:
     """Return the JAAS text of this login module with these options."""
-    written = (f' {name}="{_quoted(value)}"' for name, value in options.items())
+    written = (f' {name}="{_quote(value)}"' for name, value in options.items())
     return f"{module} required{''.join(written)};"
 
 
@@ -79,7 +79,7 @@ class _Token:
 def _tokens(text: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(text):
         if match["quoted"] is not None:
-            yield _Token(_ESCAPE.sub(_unescaped, match["quoted"][1:-1]))
+            yield _Token(_ESCAPE.sub(_unescape, match["quoted"][1:-1]))
         elif match["word"] is not None:
             yield _Token(match["word"])
         elif match["sign"] is not None:
@@ -119,11 +119,11 @@ def _options(tokens: Iterator[_Token]) -> dict[str, str]:
     raise ValueError("it must end with a semicolon")
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     escaped = match[1]
     return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPED.get(escaped, escaped)
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return escaped.replace("\n", "\\n").replace("\r", "\\r")

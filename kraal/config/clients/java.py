@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.clients.jaas import jaas_line
-from kraal.config.clients.key_stores import Unusable, read_identity
+from kraal.config.clients.key_stores import UnusableKeyStore, read_identity
 from kraal.config.clients.security import is_client_credentials, jaas_of
 from kraal.core.errors import ConfigInvalid
 
@@ -53,7 +53,7 @@ def _with_open_key(settings: dict[str, str]) -> dict[str, str]:
     """Return settings with a decrypted key; an unreadable key stays unchanged, so that Java reports it."""
     try:
         identity = read_identity(settings)
-    except Unusable:
+    except UnusableKeyStore:
         return settings
     if identity is None:
         return settings

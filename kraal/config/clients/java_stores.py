@@ -32,7 +32,7 @@ _JVM: Final = ("-J-Xmx64m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "
 _SOURCE, _TARGET = "KRAAL_SOURCE_STORE", "KRAAL_TARGET_STORE"
 
 
-class NoKeytool(Exception):
+class KeytoolMissing(Exception):
     """There is no keytool."""
 
 
@@ -44,7 +44,7 @@ class Culprit(StrEnum):
     OTHER = "something else"
 
 
-class NotConverted(Exception):
+class ConversionFailed(Exception):
     """Keytool cannot convert a store; the message is its own."""
 
     def __init__(self, reason: str, culprit: Culprit = Culprit.OTHER) -> None:
@@ -69,11 +69,11 @@ class Converted:
 
 
 def find_keytool() -> Path:
-    """Return the keytool of `JAVA_HOME`, or that of `PATH`. Raises NoKeytool with the end of a sentence."""
+    """Return the keytool of `JAVA_HOME`, or that of `PATH`. Raises KeytoolMissing with the end of a sentence."""
     if home := os.environ.get("JAVA_HOME"):
         keytool = Path(home) / "bin" / "keytool"
         if not os.access(keytool, os.X_OK):
-            raise NoKeytool(f"JAVA_HOME is {home}, which does not contain bin/keytool")
+            raise KeytoolMissing(f"JAVA_HOME is {home}, which does not contain bin/keytool")
         return keytool
     if on_path := shutil.which("keytool"):
         return Path(on_path)
@@ -81,20 +81,20 @@ def find_keytool() -> Path:
         beside = Path(java).resolve().with_name("keytool")
         if os.access(beside, os.X_OK):
             return beside
-    raise NoKeytool("there is no keytool: install Java, or set JAVA_HOME")
+    raise KeytoolMissing("there is no keytool: install Java, or set JAVA_HOME")
 
 
 @lru_cache(maxsize=16)
 def to_pkcs12(
     path: Path, data: bytes, kind: str, password: str | None, key_password: str | None
 ) -> Converted:
-    """Convert the store at `path`; waits for keytool, up to a minute. Raises NoKeytool, NotConverted.
+    """Convert the store at `path`; waits for keytool, up to a minute. Raises KeytoolMissing, ConversionFailed.
 
     Args:
         path: the file, which keytool reads.
         data: its content, so that a changed file is converted again.
         kind: `JKS` or `JCEKS`.
-        password: of the store; None: a trust store is read without checking that nobody changed it.
+        password: of the store; None: a trust store is read without an integrity check.
         key_password: of the private key, if it differs.
     """
     del data
@@ -123,15 +123,15 @@ def to_pkcs12(
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as exc:
-            raise NotConverted(f"{program} failed: {type(exc).__name__}") from exc
+            raise ConversionFailed(f"{program} failed: {type(exc).__name__}") from exc
         if done.returncode or not target.exists():
             raise _failure(done.stdout + done.stderr, f"{program} ended with code {done.returncode}")
         log.info("Converted %s store %s with keytool in %.1f s", kind, path, time.monotonic() - started)
         return Converted(target.read_bytes(), new_password)
 
 
-def _failure(said: str, otherwise: str) -> NotConverted:
+def _failure(said: str, otherwise: str) -> ConversionFailed:
     """Return the error for keytool's output."""
     culprit = next((each for words, each in _CULPRITS.items() if words in said), Culprit.OTHER)
     lines = [line.strip() for line in said.splitlines() if line.startswith("keytool error:")]
-    return NotConverted(lines[0][:_MAX_REASON_LENGTH] if lines else otherwise, culprit)
+    return ConversionFailed(lines[0][:_MAX_REASON_LENGTH] if lines else otherwise, culprit)

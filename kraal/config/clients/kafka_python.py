@@ -1,6 +1,6 @@
 """Connect's client settings as arguments of kafka-python's clients (3.0).
 
-kafka-python is what speaks the group protocol of workers. TLS is given as a ready context, because files are
+Workers use kafka-python for the group protocol. TLS is given as a ready context, because files are
 all that it takes otherwise.
 """
 
@@ -67,7 +67,7 @@ def kafka_python_options(
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     ]
     for key, option in _BUFFERS.items():
-        if (value := number(key)) is not None and value > 0:  # -1: as the system has it
+        if (value := number(key)) is not None and value > 0:  # -1: the operating system's default
             options["socket_options"].append((socket.SOL_SOCKET, option, value))
     if servers := settings.get("bootstrap.servers"):
         options["bootstrap_servers"] = list(split_list(servers))
@@ -75,7 +75,7 @@ def kafka_python_options(
         if text := settings.get(key):
             options[key.replace(".", "_")] = trim(text)
     try:
-        options |= _secured(settings, scratch, tokens, named)
+        options |= _security_options(settings, scratch, tokens, named)
     except ConfigInvalid as exc:
         errors += exc.errors
     if errors:
@@ -83,7 +83,7 @@ def kafka_python_options(
     return options
 
 
-def _secured(
+def _security_options(
     settings: Mapping[str, str], scratch: Path, tokens: TokenProvider, named: Named
 ) -> dict[str, Any]:
     security = read_security(settings, named)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 from kraal.config.clients.java_stores import (
     JAVA_STORES,
+    ConversionFailed,
     Converted,
     Culprit,
-    NoKeytool,
-    NotConverted,
+    KeytoolMissing,
     to_pkcs12,
 )
 
@@ -36,7 +36,7 @@ _MAX_BYTES: Final = 10 * 1024 * 1024
 _PEM_LINE: Final = 64
 
 
-class Unusable(ValueError):
+class UnusableKeyStore(ValueError):
     """Raised for an unusable store, with the config key and the end of an error message without secrets."""
 
     def __init__(self, key: str, reason: str) -> None:
@@ -54,93 +54,99 @@ class Identity:
 
 
 def read_trust(settings: Mapping[str, str]) -> str | None:
-    """Return the certificates in `ssl.truststore.*` as PEM; None for the system's. Raises Unusable."""
+    """Return the certificates in `ssl.truststore.*` as PEM; None for the system's. Raises UnusableKeyStore."""
     at = "ssl.truststore."
     location, password, kind = _common(settings, at)
     inline = settings.get(f"{at}certificates")
     if inline:
-        _pem_only(f"{at}certificates", kind, at, location=location, password=password)
+        _require_pem(f"{at}certificates", kind, at, location=location, password=password)
         return _all_certificates(f"{at}certificates", inline)
     if location is None:
         if password is not None:
-            raise Unusable(f"{at}password", "there is no ssl.truststore.location that it could open")
+            raise UnusableKeyStore(f"{at}password", "there is no ssl.truststore.location that it could open")
         return None
     data = _content(location, f"{at}location", kind)
     if kind == "PEM":
-        _pem_only(f"{at}location", kind, at, location=None, password=password)
+        _require_pem(f"{at}location", kind, at, location=None, password=password)
         return _all_certificates(f"{at}location", _text(data))
     certificates = _pkcs12(data, password, f"{at}location", location).certificates
     if not certificates:
-        raise Unusable(f"{at}location", "it has no certificates, or they cannot be read without a password")
+        raise UnusableKeyStore(
+            f"{at}location", "it has no certificates, or they cannot be read without a password"
+        )
     return certificates
 
 
 def read_identity(settings: Mapping[str, str]) -> Identity | None:
-    """Return the identity in `ssl.keystore.*`; None if there is none. Raises Unusable."""
+    """Return the identity in `ssl.keystore.*`; None if there is none. Raises UnusableKeyStore."""
     at = "ssl.keystore."
     location, password, kind = _common(settings, at)
     key_password = settings.get("ssl.key.password") or None
     key, chain = settings.get(f"{at}key") or None, settings.get(f"{at}certificate.chain") or None
     if key is not None or chain is not None:
         entry = f"{at}key" if key is not None else f"{at}certificate.chain"
-        _pem_only(entry, kind, at, location=location, password=password)
+        _require_pem(entry, kind, at, location=location, password=password)
         if key is None or chain is None:
-            raise Unusable(entry, "ssl.keystore.key and ssl.keystore.certificate.chain are needed together")
+            raise UnusableKeyStore(
+                entry, "ssl.keystore.key and ssl.keystore.certificate.chain are needed together"
+            )
         return _from_pem(chain, key, key_password, entry, f"{at}certificate.chain")
     if location is None:
         if password is not None:
-            raise Unusable(f"{at}password", "there is no ssl.keystore.location that it could open")
+            raise UnusableKeyStore(f"{at}password", "there is no ssl.keystore.location that it could open")
         return None
     data = _content(location, f"{at}location", kind)
     if kind == "PEM":
-        _pem_only(f"{at}location", kind, at, location=None, password=password)
+        _require_pem(f"{at}location", kind, at, location=None, password=password)
         return _from_pem(_text(data), _text(data), key_password, f"{at}location", f"{at}location")
     if password is None:
-        raise Unusable(f"{at}location", "a key store of this type needs ssl.keystore.password")
+        raise UnusableKeyStore(f"{at}location", "a key store of this type needs ssl.keystore.password")
     store = _pkcs12(data, password, f"{at}location", location, key_password)
     if store.key is None or store.chain is None:
-        raise Unusable(f"{at}location", "it has no private key with a certificate")
+        raise UnusableKeyStore(f"{at}location", "it has no private key with a certificate")
     return Identity(store.chain, store.key)
 
 
 def _common(settings: Mapping[str, str], at: str) -> tuple[str | None, str | None, str]:
-    """Return location, password and type of a store. Raises Unusable for an unsupported type."""
+    """Return location, password and type of a store. Raises UnusableKeyStore for an unsupported type."""
     kind = (settings.get(f"{at}type") or "JKS").strip()
     if kind.upper() not in {"PEM", "PKCS12", *JAVA_STORES.values()}:
-        raise Unusable(f"{at}type", "it must be PEM, PKCS12, JKS or JCEKS")
+        raise UnusableKeyStore(f"{at}type", "it must be PEM, PKCS12, JKS or JCEKS")
     location = (settings.get(f"{at}location") or "").strip() or None
     return location, settings.get(f"{at}password") or None, kind.upper()
 
 
-def _pem_only(entry: str, kind: str, at: str, *, location: str | None, password: str | None) -> None:
-    """Raise Unusable for settings that Java does not accept together with PEM."""
+def _require_pem(entry: str, kind: str, at: str, *, location: str | None, password: str | None) -> None:
+    """Raise UnusableKeyStore for settings that Java does not accept together with PEM."""
     if kind != "PEM":
-        raise Unusable(entry, f"it is allowed only with {at}type=PEM, but that is {kind}")
+        raise UnusableKeyStore(entry, f"it is allowed only with {at}type=PEM, but that is {kind}")
     if location is not None:
-        raise Unusable(entry, f"either it or {at}location is allowed, not both")
+        raise UnusableKeyStore(entry, f"either it or {at}location is allowed, not both")
     if password is not None:
-        raise Unusable(f"{at}password", "PEM has no store password; ssl.key.password opens an encrypted key")
+        raise UnusableKeyStore(
+            f"{at}password", "PEM has no store password; ssl.key.password opens an encrypted key"
+        )
 
 
 def _content(location: str, key: str, kind: str) -> bytes:
-    """Read a store and check its content against its type. Raises Unusable."""
+    """Read a store and check its content against its type. Raises UnusableKeyStore."""
     path = Path(location)
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise Unusable(key, f"it is larger than {_MAX_BYTES} bytes")
+            raise UnusableKeyStore(key, f"it is larger than {_MAX_BYTES} bytes")
         data = path.read_bytes()
     except OSError as exc:
-        raise Unusable(key, f"it cannot be read: {exc.strerror or exc}") from exc
+        raise UnusableKeyStore(key, f"it cannot be read: {exc.strerror or exc}") from exc
     if data[:4] in JAVA_STORES and kind != "PEM":
         return data
     stem = key.removesuffix(".location")
     is_pem = b"-----BEGIN" in data
     if is_pem and kind != "PEM":
-        raise Unusable(key, f"it is PEM; set {stem}.type=PEM")
+        raise UnusableKeyStore(key, f"it is PEM; set {stem}.type=PEM")
     if not is_pem and kind == "PEM":
-        raise Unusable(key, f"it is not PEM, as {stem}.type says")
+        raise UnusableKeyStore(key, f"it is not PEM, as {stem}.type says")
     if not is_pem and not data.startswith(_DER_SEQUENCE):
-        raise Unusable(key, "it is neither PKCS12 nor JKS nor PEM")
+        raise UnusableKeyStore(key, "it is neither PKCS12 nor JKS nor PEM")
     return data
 
 
@@ -155,7 +161,7 @@ def _keytool(path: Path, kind: str) -> str:
 def _pkcs12(
     data: bytes, password: str | None, key: str, location: str, key_password: str | None = None
 ) -> Pkcs12:
-    from kraal.config.clients.private_keys import Damaged, open_pkcs12  # noqa: PLC0415 - see there
+    from kraal.config.clients.private_keys import UnreadableKey, open_pkcs12  # noqa: PLC0415 - see there
 
     java = JAVA_STORES.get(data[:4])
     if java is not None:
@@ -163,8 +169,8 @@ def _pkcs12(
         data, password = converted.data, converted.password
     try:
         return open_pkcs12(data, password)
-    except Damaged as exc:
-        raise Unusable(key, _why_unopened(location, java or "PKCS12", key, password)) from exc
+    except UnreadableKey as exc:
+        raise UnusableKeyStore(key, _open_failure(location, java or "PKCS12", key, password)) from exc
 
 
 def _from_java(
@@ -172,23 +178,23 @@ def _from_java(
 ) -> Converted:
     try:
         return to_pkcs12(path, data, kind, password, key_password)
-    except NoKeytool as exc:
-        raise Unusable(
+    except KeytoolMissing as exc:
+        raise UnusableKeyStore(
             key,
             f"it is a {kind} store, which only Java reads, and {exc}. Or convert it elsewhere with: "
             f"{_keytool(path, kind)} and set {key}={path.with_suffix('.p12')}",
         ) from exc
-    except NotConverted as exc:
+    except ConversionFailed as exc:
         reason = f"'{path}' cannot be opened as {kind}: {exc}"
         if exc.culprit is Culprit.STORE:
-            reason = _why_unopened(str(path), kind, key, password)
+            reason = _open_failure(str(path), kind, key, password)
         elif exc.culprit is Culprit.KEY:
             hint = "ssl.key.password does not open it" if key_password else "set ssl.key.password"
             reason = f"its private key has another password than the store: {hint}"
-        raise Unusable(key, reason) from exc
+        raise UnusableKeyStore(key, reason) from exc
 
 
-def _why_unopened(location: str, kind: str, key: str, password: str | None) -> str:
+def _open_failure(location: str, kind: str, key: str, password: str | None) -> str:
     which = key.removesuffix("location") + "password"
     hint = f"{which} does not open it" if password else f"{which} is not set"
     return f"'{location}' cannot be opened as {kind}: {hint}, or it is damaged"
@@ -196,19 +202,19 @@ def _why_unopened(location: str, kind: str, key: str, password: str | None) -> s
 
 @lru_cache(maxsize=16)
 def _from_pem(chain: str, key: str, password: str | None, key_at: str, chain_at: str) -> Identity:
-    from kraal.config.clients.private_keys import Damaged, matching_key  # noqa: PLC0415 - see there
+    from kraal.config.clients.private_keys import UnreadableKey, matching_key  # noqa: PLC0415 - see there
 
     blocks = _blocks(key, "PRIVATE KEY")
     if len(blocks) != 1:
-        raise Unusable(key_at, f"expected one private key in PEM, got {len(blocks)}")
+        raise UnusableKeyStore(key_at, f"expected one private key in PEM, got {len(blocks)}")
     certificates = _certificates(chain_at, chain)
     try:
         written = matching_key(blocks[0], password, certificates[0])
-    except Damaged as exc:
+    except UnreadableKey as exc:
         hint = "ssl.key.password does not open it" if password else "it is encrypted without ssl.key.password"
-        raise Unusable(key_at, f"the private key cannot be read: {hint}, or it is damaged") from exc
+        raise UnusableKeyStore(key_at, f"the private key cannot be read: {hint}, or it is damaged") from exc
     if written is None:
-        raise Unusable(chain_at, "the first certificate belongs to another private key")
+        raise UnusableKeyStore(chain_at, "the first certificate belongs to another private key")
     return Identity("".join(certificates), written)
 
 
@@ -219,7 +225,7 @@ def _all_certificates(key: str, text: str) -> str:
 def _certificates(key: str, text: str) -> list[str]:
     blocks = _blocks(text, "CERTIFICATE")
     if not blocks:
-        raise Unusable(key, "expected at least one certificate in PEM, got none")
+        raise UnusableKeyStore(key, "expected at least one certificate in PEM, got none")
     return blocks
 
 

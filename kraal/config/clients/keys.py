@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from kraal.config.checks import at_least, one_of_ignoring_case
 from kraal.config.clients.offset_reset import offset_reset
-from kraal.config.clients.texts import client_texts, why_nothing
+from kraal.config.clients.texts import client_texts, empty_value_reason
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import parse_value
 
@@ -197,7 +197,7 @@ def client_def(client: Client) -> ConfigDef:
             importance=Importance(importance),
             doc=texts[name],
             source=f"{client.capitalize()}Config",
-            no_effect=why_nothing(letter, name),
+            no_effect=empty_value_reason(letter, name),
             validator=_VALIDATORS.get(name),
         )
         for name, kind, importance, owners, text in rows

@@ -28,7 +28,7 @@ throughput.
 """
 
 
-def layered(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
+def merge_layers(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
     """Return the settings of one kind of client of a connector: `producer.*`, then `producer.override.*`.
 
     If neither sets `security.protocol`, the worker's own security settings are their defaults (Java would connect
@@ -46,7 +46,9 @@ def layered(worker: Mapping[str, str], connector: Mapping[str, str], client: Cli
 
 def bootstrap(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> str:
     """Return the bootstrap servers for one kind of client."""
-    return layered(worker, connector, client).get("bootstrap.servers", worker.get("bootstrap.servers", ""))
+    return merge_layers(worker, connector, client).get(
+        "bootstrap.servers", worker.get("bootstrap.servers", "")
+    )
 
 
 def _under(config: Mapping[str, str], prefix: str) -> dict[str, str]:

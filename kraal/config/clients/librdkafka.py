@@ -28,7 +28,7 @@ class _Number:
     never: int | None = None
     """The equivalent of Java's -1; None: -1 has no special meaning."""
 
-    def rendered(self, number: int) -> str:
+    def render(self, number: int) -> str:
         if number == -1 and self.never is not None:
             return str(self.never)
         return str(min(max(number // self.unit, self.least), self.most))
@@ -125,7 +125,7 @@ def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[
         number = _NUMBERS.get(key)
         if number is not None:
             try:
-                options[number.name] = number.rendered(int(text))
+                options[number.name] = number.render(int(text))
             except ValueError:
                 errors.append(invalid(named(key), text, "Not a whole number"))
         elif key in _SAME:
@@ -133,7 +133,7 @@ def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[
     options |= _compression(settings)
     _reconcile(options)
     try:
-        options |= _secured(read_security(settings, named))
+        options |= _security_options(read_security(settings, named))
     except ConfigInvalid as exc:
         errors += exc.errors
     if errors:
@@ -172,7 +172,7 @@ def _reconcile(options: dict[str, str]) -> None:
         options["topic.metadata.refresh.interval.ms"] = str(min(int(age), 3_600_000))
 
 
-def _secured(security: Security) -> dict[str, str]:
+def _security_options(security: Security) -> dict[str, str]:
     options = {"security.protocol": str(security.protocol)}
     if (tls := security.tls) is not None:
         options["ssl.endpoint.identification.algorithm"] = "https" if tls.check_host else "none"

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509 import Certificate, load_pem_x509_certificate
 
 
-class Damaged(ValueError):
+class UnreadableKey(ValueError):
     """A store or key cannot be opened: wrong password, damaged content or an unsupported algorithm."""
 
 
@@ -40,12 +40,12 @@ class Pkcs12:
 def open_pkcs12(data: bytes, password: str | None) -> Pkcs12:
     """Open a PKCS12 store; cached, because key derivation takes milliseconds and hundreds of tasks may do it.
 
-    Raises Damaged.
+    Raises UnreadableKey.
     """
     try:
         store = pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
     except (ValueError, UnsupportedAlgorithm) as exc:
-        raise Damaged(str(exc)) from exc
+        raise UnreadableKey(str(exc)) from exc
     additional = [entry.certificate for entry in store.additional_certs]
     certificate = None if store.cert is None else store.cert.certificate
     return Pkcs12(
@@ -60,13 +60,13 @@ def open_pkcs12(data: bytes, password: str | None) -> Pkcs12:
 def matching_key(key: str, password: str | None, certificate: str) -> str | None:
     """Return a private key in PEM as PKCS8 without encryption; None when it is not the certificate's.
 
-    Raises Damaged when either cannot be read.
+    Raises UnreadableKey when either cannot be read.
     """
     try:
         private = load_pem_private_key(key.encode(), password.encode() if password else None)
         parsed = load_pem_x509_certificate(certificate.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
-        raise Damaged(str(exc)) from exc
+        raise UnreadableKey(str(exc)) from exc
     shape = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if private.public_key().public_bytes(*shape) != parsed.public_key().public_bytes(*shape):
         return None

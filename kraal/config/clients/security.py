@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from kraal.config.clients.jaas import LoginModule, parse_jaas
-from kraal.config.clients.key_stores import Identity, Unusable, read_identity, read_trust
+from kraal.config.clients.key_stores import Identity, UnusableKeyStore, read_identity, read_trust
 from kraal.config.clients.keys import client_def
 from kraal.config.values import ConfigType, Password, invalid, split_list, trim
 from kraal.core.errors import ConfigInvalid
@@ -181,7 +181,7 @@ class _Reader:
         trusted, identity = self._trust(self._settings), None
         try:
             identity = read_identity(self._settings)
-        except Unusable as exc:
+        except UnusableKeyStore as exc:
             self._wrong(exc.key, str(exc))
         return Tls(trusted, identity, algorithm == "https", versions or _TLS_VERSIONS)
 
@@ -189,7 +189,7 @@ class _Reader:
         """Read a trust store; `inside` is the key whose value holds these settings, if any does."""
         try:
             return read_trust(settings)
-        except Unusable as exc:
+        except UnusableKeyStore as exc:
             if inside is None:
                 self._wrong(exc.key, str(exc))
             else:

@@ -243,7 +243,7 @@ def client_texts() -> dict[str, str]:
     return {name: text for name, _, text in pairs}
 
 
-def why_nothing(owner: str, name: str) -> str:
+def empty_value_reason(owner: str, name: str) -> str:
     """Return why a setting has no effect for one kind of client (`P`, `C`, `A`); empty if it has one."""
     rules = (why for owners, start, why in _WITHOUT_EFFECT if owner in owners and name.startswith(start))
     return next(rules, "")

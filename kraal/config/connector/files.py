@@ -66,15 +66,15 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
     if isinstance(content, dict):
         flat = _flat(content)
         if flat is not None:
-            return _named(flat, path, "")
+            return _make_file(flat, path, "")
         if "config" in content:
             return _create_request(content, path)
         raise BadRequest(
-            f"Connector configuration at '{path}': {_nested(content)}, or the file must have the fields 'name' and "
-            "'config'"
+            f"Connector configuration at '{path}': {_describe_nested(content)}, "
+            "or the file must have the fields 'name' and 'config'"
         )
     config = parse_properties(text, path, "connector configuration")
-    return _named(config, path, broken if text.lstrip().startswith("{") else "")
+    return _make_file(config, path, broken if text.lstrip().startswith("{") else "")
 
 
 def _flat(content: Mapping[str, object]) -> dict[str, str | None] | None:
@@ -84,14 +84,14 @@ def _flat(content: Mapping[str, object]) -> dict[str, str | None] | None:
     return {key: config_text(value) for key, value in content.items()}
 
 
-def _nested(content: Mapping[str, object]) -> str:
+def _describe_nested(content: Mapping[str, object]) -> str:
     """Describe the first value that is an object or an array, for an error."""
     key, value = next(each for each in content.items() if isinstance(each[1], (dict, list)))
     kind = "an array" if isinstance(value, list) else "an object"
     return f"the value of '{key}' is {kind}; values must be strings (a list is one string: \"a,b\")"
 
 
-def _named(config: Mapping[str, str | None], path: str | Path, remark: str) -> ConnectorFile:
+def _make_file(config: Mapping[str, str | None], path: str | Path, remark: str) -> ConnectorFile:
     name = config.get(NAME)
     if name is None:
         raise BadRequest(
@@ -105,7 +105,7 @@ def _create_request(content: Mapping[str, object], path: str | Path) -> Connecto
     fields = content["config"]
     config = _flat(fields) if isinstance(fields, dict) else None
     if config is None:
-        what = _nested(fields) if isinstance(fields, dict) else "'config' is not an object"
+        what = _describe_nested(fields) if isinstance(fields, dict) else "'config' is not an object"
         raise BadRequest(f"Connector configuration at '{path}': {what}")
     name = config_text(content.get(NAME))
     if name is None or isinstance(content.get(NAME), (dict, list)):

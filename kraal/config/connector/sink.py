@@ -119,7 +119,7 @@ def has_dead_letter_topic(config: Mapping[str, str | None]) -> bool:
 def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
     """Check the topics that a sink reads; returns pairs of a key and its error.
 
-    Source: SinkConnectorConfig.validate. A regular expression that does not compile is its key's error.
+    Source: SinkConnectorConfig.validate. An invalid regular expression is reported as an error of its key.
     """
     topics, pattern = config.get(TOPICS), config.get(TOPICS_REGEX)
     dlq = trim(config.get(DLQ_TOPIC) or "")

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from kraal.config.checks import Check, rule
 from kraal.config.connector.source import TOPIC_CREATION
-from kraal.config.java_regex import compile_pattern, why_refused
+from kraal.config.java_regex import compile_pattern, refusal
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.patterns import Pattern
 from kraal.config.values import as_strings, invalid, java_text, parse_value
@@ -197,6 +197,6 @@ def _expressions(name: str, value: object) -> str | None:
     """Want a list of regular expressions, one by one and together; the detail is Python's."""
     entries = as_strings(value)
     for each in (*entries, "|".join(entries)):
-        if (reason := why_refused(each)) is not None:
+        if (reason := refusal(each)) is not None:
             return invalid(name, java_text(value), f"Syntax error in regular expression: {reason}")
     return None

@@ -11,7 +11,7 @@ from kraal.config.values import trim
 from kraal.core.ids import Config
 
 
-def trimmed(config: Config) -> dict[str, str]:
+def trim_config(config: Config) -> dict[str, str]:
     """Return a resolved config without null values, and with those of Connect's own keys trimmed.
 
     `name` and `connector.class` stay as they are: Connect looks both up as written. Plugins trim their own values.

@@ -100,19 +100,19 @@ def _static_tasks(name: str, value: object) -> str | None:
     return invalid(name, value, reason)
 
 
-def _unsupported(name: str, value: object, supported: object) -> str:
+def _unsupported_error(name: str, value: object, supported: object) -> str:
     reason = f"the algorithm is not supported by this worker; the supported algorithms are: {supported}"
     return invalid(name, value, reason)
 
 
 @rule(", ".join(f"`{each}`" for each in KEY_BYTES))
 def _key_generator(name: str, value: object) -> str | None:
-    return None if value in KEY_BYTES else _unsupported(name, value, ", ".join(KEY_BYTES))
+    return None if value in KEY_BYTES else _unsupported_error(name, value, ", ".join(KEY_BYTES))
 
 
 @rule(", ".join(f"`{each}`" for each in DIGESTS))
 def _mac(name: str, value: object) -> str | None:
-    return None if value in DIGESTS else _unsupported(name, value, ", ".join(DIGESTS))
+    return None if value in DIGESTS else _unsupported_error(name, value, ", ".join(DIGESTS))
 
 
 @rule("one or more of " + ", ".join(f"`{each}`" for each in DIGESTS))

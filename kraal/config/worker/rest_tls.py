@@ -53,7 +53,7 @@ class ListenerTls:
 
 def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> ListenerTls:
     """Read the settings and stores of HTTPS listeners. Raises ConfigInvalid with all errors."""
-    settings, at = _chosen(raw, prefix)
+    settings, at = _effective_settings(raw, prefix)
     errors: list[str] = []
     tls = None
     try:
@@ -86,7 +86,7 @@ def peer_context(raw: Mapping[str, str], scratch: Path) -> ssl.SSLContext:
     Without a trust store, it trusts the system's certificates and this worker's own certificate, so that workers that
     share one certificate need no trust store.
     """
-    settings, at = _chosen(raw, LISTENERS)
+    settings, at = _effective_settings(raw, LISTENERS)
     tls = read_tls(settings, at)
     context = client_context(tls, scratch)
     if tls.trusted is None and tls.identity is not None:
@@ -124,7 +124,9 @@ def https_warnings(raw: Mapping[str, str]) -> list[str]:
     return warnings
 
 
-def _chosen(raw: Mapping[str, str], prefix: str) -> tuple[Mapping[str, str], Callable[[str], str]]:
+def _effective_settings(
+    raw: Mapping[str, str], prefix: str
+) -> tuple[Mapping[str, str], Callable[[str], str]]:
     """Return the effective settings without prefix, and a function from their names to those in the file."""
     below = {name.removeprefix(prefix): value for name, value in raw.items() if name.startswith(prefix)}
     if below:

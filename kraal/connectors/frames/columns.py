@@ -68,7 +68,7 @@ class Layout:
         columns.append(value.alias("value"))
         return SourceBatch(
             offsets=offsets,
-            read=partial(_selected, frame, columns),
+            read=partial(_select, frame, columns),
             topic=topic or self.topic,
             key_schema=key_schema,
             value_schema=value_schema,
@@ -102,5 +102,5 @@ def _part(types: Mapping[str, T.StructField], names: Sequence[str], *, alone: bo
     return F.struct(*columns), struct_schema(T.StructType(chosen))
 
 
-def _selected(frame: DataFrame, columns: Sequence[Column], _: object) -> DataFrame:
+def _select(frame: DataFrame, columns: Sequence[Column], _: object) -> DataFrame:
     return frame.select(*columns)

@@ -148,7 +148,7 @@ class RangeFolder:
         self._first: dict[TopicPartition, int] = {}
         """The start of this task's first batch, and of a former owner's last batch."""
 
-    def assigned(self) -> None:
+    def on_assigned(self) -> None:
         """Forget this task's writes after a new assignment, since other tasks may have written in between."""
         self._ends.clear()
         self._first.clear()

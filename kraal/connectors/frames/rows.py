@@ -30,7 +30,7 @@ def rows_of(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     kind = frame.schema["value"].dataType
     if parsed["spark.schema"]:
         declared = struct_of(str(parsed["spark.schema"]))
-        frame = _checked(frame, _json_text(kind), declared)
+        frame = _parse_values(frame, _json_text(kind), declared)
         names = declared.names
     elif isinstance(kind, T.StructType):
         names = kind.names
@@ -58,13 +58,13 @@ def json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
     return rows.withColumn("value", F.coalesce(F.to_json("value"), F.lit("null")))
 
 
-def numbered(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
+def add_range(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
     """Add `RANGE`; if there are several ranges, sort by it and the offset, so that each is written in order."""
-    rows = placed(frame, places)
+    rows = add_partition_range(frame, places)
     return rows if len(places) == 1 else rows.sortWithinPartitions(RANGE, "offset")
 
 
-def placed(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
+def add_partition_range(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
     """Add `RANGE`. With several ranges, a record with a topic that a transform changed fails the job."""
     if len(places) == 1:
         return frame.withColumn(RANGE, F.lit(0))
@@ -99,7 +99,7 @@ def _json_text(kind: T.DataType) -> Column:
     return value.cast("string")
 
 
-def _checked(frame: DataFrame, text: Column, declared: T.StructType) -> DataFrame:
+def _parse_values(frame: DataFrame, text: Column, declared: T.StructType) -> DataFrame:
     """Return the frame with the struct parsed from `text` as its value."""
     row_type = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
     parsed = F.from_json(text, row_type, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})

@@ -57,12 +57,12 @@ class SqlFailed(Exception):
 
 
 class Database(Protocol):
-    """A database connection without auto-commit. One thread at a time. All methods raise SqlFailed."""
+    """A database connection without auto-commit. Not thread-safe. All methods raise SqlFailed."""
 
     kind: str
     """The kind of database: the part of its URL after `jdbc:`."""
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """Quote a column's name for SQL."""
 
     def change(self, sql: str, *values: object, wait_s: int = 0) -> int:
@@ -137,9 +137,9 @@ def make_staging(database: Database, tables: Tables, columns: Sequence[str]) -> 
     """Recreate this start's staging table: the target's columns and types, and columns for each record's origin."""
     drop_staging(database, tables)
     what = [
-        *map(database.quoted, columns),
-        f"CAST(0 AS DECIMAL(9)) AS {database.quoted(RANGE)}",
-        f"CAST(0 AS DECIMAL(19)) AS {database.quoted(OFFSET)}",
+        *map(database.quote, columns),
+        f"CAST(0 AS DECIMAL(9)) AS {database.quote(RANGE)}",
+        f"CAST(0 AS DECIMAL(19)) AS {database.quote(OFFSET)}",
     ]
     sql = _COPIES.get(database.kind, _COPY)
     database.change(sql.format(what=", ".join(what), copy=tables.staging, table=tables.target))
@@ -153,7 +153,7 @@ def drop_staging(database: Database, tables: Tables) -> None:
         database.commit()
 
 
-def drop_left_over(database: Database, tables: Tables) -> None:
+def drop_orphaned(database: Database, tables: Tables) -> None:
     """Drop the staging tables of killed tasks; a table still in use stays and is logged."""
     for name in database.tables(tables.prefix):
         try:
@@ -181,8 +181,8 @@ def take_over(
         behind = _move(database, tables, ranges)
         where = condition(database, ranges, behind)
         if where is not None:
-            _refuse_doubles(database, tables)
-            names = ", ".join(map(database.quoted, columns))
+            _refuse_duplicates(database, tables)
+            names = ", ".join(map(database.quote, columns))
             database.change(
                 f"INSERT INTO {tables.target} ({names}) SELECT {names} FROM {tables.staging}{where}"  # noqa: S608 - as above
             )
@@ -213,7 +213,7 @@ def condition(
     """Return the WHERE clause for records from these offsets on; empty for the whole batch, None for no records."""
     if all(behind[place] <= start for place, (start, _) in ranges.items()):
         return ""
-    here, offset = database.quoted(RANGE), database.quoted(OFFSET)
+    here, offset = database.quote(RANGE), database.quote(OFFSET)
     parts = [
         f"({here} = {number} AND {offset} >= {behind[place]})"
         for number, (place, (_, end)) in enumerate(ranges.items())
@@ -269,9 +269,9 @@ def _insert(database: Database, table: str, row: tuple[object, ...]) -> None:
         raise
 
 
-def _refuse_doubles(database: Database, tables: Tables) -> None:
+def _refuse_duplicates(database: Database, tables: Tables) -> None:
     """Verify that Spark staged no record twice, which it may do when it retries part of a job."""
-    by = f"{database.quoted(RANGE)}, {database.quoted(OFFSET)}"
+    by = f"{database.quote(RANGE)}, {database.quote(OFFSET)}"
     doubles = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {by} HAVING COUNT(*) > 1"  # noqa: S608 - as above
     ((count,),) = database.ask(f"SELECT COUNT(*) FROM ({doubles}) doubles")  # noqa: S608 - as above
     if int(str(count)):

@@ -42,7 +42,7 @@ def check_name(kind: str, name: str) -> None:
         )
 
 
-def quoted(kind: str, name: str) -> str:
+def quote(kind: str, name: str) -> str:
     """Return a name in the database's quotes, which are doubled within it. Raises the errors of `check_name`."""
     check_name(kind, name)
     mark = "`" if kind in _BACKTICKS else '"'
@@ -60,4 +60,4 @@ def _part(kind: str, part: re.Match[str]) -> str:
     if part["bracket"] is not None and kind in _BRACKETS:
         check_name(kind, part["bracket"])
         return part[0]
-    return quoted(kind, next(name for name in part.groups() if name is not None))
+    return quote(kind, next(name for name in part.groups() if name is not None))

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class JdbcSession:
-    """A `Database` over java.sql. One thread at a time."""
+    """A `Database` over java.sql. Not thread-safe."""
 
     def __init__(self, connection: Any, dialect: Any, kind: str) -> None:
         self._connection = connection
         self._dialect = dialect
         self.kind = kind
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         """See Database; quotes as Spark does for this database. Raises ValueError if that is not safe."""
         check_name(self.kind, name)
         return str(self._dialect.quoteIdentifier(name))

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class OnceTable:
-    """The target table of one task. One thread at a time; connects to the database with the first batch."""
+    """The target table of one task. Not thread-safe; connects to the database with the first batch."""
 
     def __init__(self, tables: Tables, options: Mapping[str, str]) -> None:
         """Take the names of the tables and the options of Spark's JDBC writer."""
@@ -33,7 +33,7 @@ class OnceTable:
         """Insert a batch's rows. Raises RetriableError, SqlFailed, and Spark's errors."""
         from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - loaded when Spark is
 
-        frame = spark_rows.placed(batch.frame, list(batch.ranges))
+        frame = spark_rows.add_partition_range(batch.frame, list(batch.ranges))
         rows = spark_rows.rows_of(frame.withColumn(OFFSET, frame["offset"]), parsed)
         columns = [name for name in rows.columns if name not in {RANGE, OFFSET}]
         self._spark = rows.sparkSession
@@ -58,12 +58,12 @@ class OnceTable:
         tables = self._tables
         with connect_session(rows.sparkSession.sparkContext, self._options, tables.target) as database:
             for name in columns:
-                database.quoted(name)  # raises before Spark uses the name in a statement
+                database.quote(name)  # raises before Spark uses the name in a statement
             exactly_once.ensure_offsets(database, tables.offsets)
             bare = rows.drop(RANGE, OFFSET).limit(0)
             exactly_once.ensure(database, tables.target, lambda: self._save(bare, tables.target, "append"))
             if self._columns is None:
-                exactly_once.drop_left_over(database, tables)
+                exactly_once.drop_orphaned(database, tables)
             exactly_once.make_staging(database, tables, columns)
         self._columns = columns
 

@@ -40,12 +40,12 @@ _MISSING: Final = UNKNOWN_TOPIC | {ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SL
 _TOPIC_LEVEL: Final = ConfigSource.DYNAMIC_TOPIC_CONFIG.name
 
 
-class MirrorRefused(Exception):
+class MirrorRequestFailed(Exception):
     """Raised if a cluster rejects this client or denies it access to topics."""
 
 
 class SourceClient:
-    """One task's client of the source cluster. One thread at a time."""
+    """One task's client of the source cluster. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str], client_id: str) -> None:
         """Take consumer settings with Connect's names; does not connect yet. Raises ConfigInvalid."""
@@ -58,7 +58,7 @@ class SourceClient:
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Return the first and end offsets of partitions, without those that do not exist.
 
-        Raises RetriableError, MirrorRefused.
+        Raises RetriableError, MirrorRequestFailed.
         """
         lows = self._offsets(partitions, _EARLIEST)
         highs = self._offsets(partitions, _LATEST)
@@ -67,7 +67,7 @@ class SourceClient:
     def first_since(self, partition: TopicPartition, age_ms: int) -> int | None:
         """Return the offset of the first record that is at most this old; None if there is none.
 
-        Raises RetriableError, MirrorRefused.
+        Raises RetriableError, MirrorRequestFailed.
         """
         since_ms = max(0, int(time.time() * 1000) - age_ms)
         place = ck.TopicPartition(partition.topic, partition.partition, since_ms)
@@ -152,7 +152,7 @@ class ClusterTopics:
         self._timeout_s = timeout_s
 
     def counts(self) -> dict[str, int]:
-        """Return the number of partitions of each topic. Raises RetriableError, MirrorRefused."""
+        """Return the number of partitions of each topic. Raises RetriableError, MirrorRequestFailed."""
         admin = AdminClient(self._options)
         try:
             metadata = admin.list_topics(timeout=self._timeout_s)
@@ -161,7 +161,7 @@ class ClusterTopics:
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
     def settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """Return the settings configured on each of these topics. Raises RetriableError, MirrorRefused."""
+        """Return the settings configured on each of these topics. Raises RetriableError, MirrorRequestFailed."""
         admin = AdminClient(self._options)
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         settings: dict[str, dict[str, str]] = {}
@@ -245,4 +245,4 @@ def _code(error: ck.KafkaException) -> int:
 
 def _refusal(error: ck.KafkaException) -> Exception:
     text = error.args[0].str()
-    return MirrorRefused(text) if _code(error) in _REFUSED else RetriableError(text)
+    return MirrorRequestFailed(text) if _code(error) in _REFUSED else RetriableError(text)

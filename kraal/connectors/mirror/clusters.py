@@ -41,7 +41,7 @@ class Clusters:
     def refresh(self) -> tuple[TopicPartition, ...]:
         """Create missing topics and partitions in the target, and return the partitions to copy.
 
-        Raises RetriableError, MirrorRefused, PatternTooSlow.
+        Raises RetriableError, MirrorRequestFailed, PatternTooSlow.
         """
         counts = self._source.counts()
         source = {topic: n for topic, n in counts.items() if self._choice.includes(topic)}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.checks import at_least, non_empty, one_of, rule
-from kraal.config.java_regex import why_refused
+from kraal.config.java_regex import refusal
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, in_group
 from kraal.config.values import as_strings, invalid
 
@@ -33,7 +33,7 @@ _NO_ACLS: Final = "ACLs are not copied"
 def patterns(name: str, value: object) -> str | None:
     """Require one or more regular expressions; a topic name is also one."""
     for entry in (value,) if isinstance(value, str) else as_strings(value):
-        if (reason := why_refused(entry)) is not None:
+        if (reason := refusal(entry)) is not None:
             return invalid(name, entry, f"Invalid regex: {reason}")
     return None
 

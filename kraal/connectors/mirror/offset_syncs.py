@@ -62,7 +62,7 @@ def topic_name(parsed: Mapping[str, object], naming: Naming) -> str:
 
 
 class OffsetSyncs:
-    """Writes the offset syncs of one task. One thread at a time; nothing here waits, except `close`, or raises."""
+    """Writes the offset syncs of one task. Not thread-safe; only `close` blocks, and no method raises."""
 
     def __init__(
         self, settings: Mapping[str, str], client_id: str, topic: str, origins: Mapping[str, str]

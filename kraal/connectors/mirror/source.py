@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.clients.offset_reset import read_offset_reset
-from kraal.connectors.mirror.clients import MirrorRefused, SourceClient
+from kraal.connectors.mirror.clients import MirrorRequestFailed, SourceClient
 from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import (
     ASSIGNED,
@@ -33,12 +33,12 @@ from kraal.connectors.mirror.config import (
 )
 from kraal.connectors.mirror.offset_syncs import OffsetSyncs, syncs_of, tracking_of
 from kraal.connectors.mirror.topics import (
-    assigned_of,
-    assigned_text,
     check_offset,
     choice_of,
     distribute,
+    format_partitions,
     next_offset,
+    parse_partitions,
     source_partition,
 )
 from kraal.engine.client_options import range_options, reader_options
@@ -111,7 +111,7 @@ class MirrorSourceTask(SourceTask):
         self._reset = read_offset_reset(
             "source.consumer.auto.offset.reset", self._settings["auto.offset.reset"]
         )
-        self._partitions = assigned_of(config.get(ASSIGNED, ""))
+        self._partitions = parse_partitions(config.get(ASSIGNED, ""))
         alias = self._naming.alias
         self._stored = {
             place: next_offset(offsets.get(source_partition(alias, place))) for place in self._partitions
@@ -150,13 +150,13 @@ class MirrorSourceTask(SourceTask):
             raise RetriableError("the source has none of the task's partitions")
         origins = {self._naming.remote(place.topic): place.topic for place in starts}
 
-        def stored(where: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
+        def to_stored(where: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
             place = TopicPartition(origins[where.topic], where.partition)
             return source_partition(alias, place), {"offset": offset}
 
         return SourceStream(
             read=partial(self._read_on, starts),
-            stored=stored,
+            stored=to_stored,
             topics=frozenset(origins),
             topic=next(iter(origins)) if len(origins) == 1 else None,
             slots=len(starts),
@@ -178,7 +178,7 @@ class MirrorSourceTask(SourceTask):
         return SourceBatch(offsets={}, discover=self._discover)
 
     def _discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Find new records, or watch for them. Raises RetriableError, MirrorRefused, OffsetOutOfRange."""
+        """Find new records, or watch for them. Raises RetriableError, MirrorRequestFailed, OffsetOutOfRange."""
         del spark  # the Kafka client finds the end offsets
         client = self._client
         if client is None:
@@ -298,7 +298,7 @@ class MirrorSourceConnector(Connector):
         if self._known is None:
             self._known = self._clusters.refresh()
         return [
-            {**self._config, ASSIGNED: assigned_text(share), INDEX: str(number)}
+            {**self._config, ASSIGNED: format_partitions(share), INDEX: str(number)}
             for number, share in enumerate(distribute(self._known, max_tasks))
         ]
 
@@ -324,7 +324,7 @@ class MirrorSourceConnector(Connector):
                 continue  # the first check is not complete yet
             try:
                 now = clusters.refresh()
-            except (RetriableError, MirrorRefused) as exc:
+            except (RetriableError, MirrorRequestFailed) as exc:
                 log.warning("mirror %s: its topics could not be looked up: %s", self._config.get("name"), exc)
                 continue
             if now != self._known and not ended.is_set():

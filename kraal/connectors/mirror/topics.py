@@ -136,12 +136,12 @@ def distribute(partitions: Sequence[TopicPartition], max_tasks: int) -> list[lis
     return [list(partitions[number::count]) for number in range(count)]
 
 
-def assigned_text(partitions: Sequence[TopicPartition]) -> str:
+def format_partitions(partitions: Sequence[TopicPartition]) -> str:
     """Format partitions for a task's config."""
     return ",".join(f"{each.topic}-{each.partition}" for each in partitions)
 
 
-def assigned_of(text: str) -> list[TopicPartition]:
+def parse_partitions(text: str) -> list[TopicPartition]:
     """Parse the partitions in a task's config. Raises ValueError for an invalid one."""
     partitions = []
     for each in filter(None, map(str.strip, text.split(","))):

@@ -114,7 +114,7 @@ def python_class(name: str, value: object) -> str | None:
     return None if exists else invalid(name, value, f"no package {package} is installed on this worker")
 
 
-def some_of(*allowed: str) -> Rule:
+def distinct_subset_of(*allowed: str) -> Rule:
     """Require a list of distinct entries, each one of `allowed`."""
 
     @rule("some of " + ", ".join(f"`{each}`" for each in allowed))
@@ -153,7 +153,7 @@ def paths_of(config: Mapping[str, str], *keys: str) -> dict[str, str]:
     return paths
 
 
-def folder_to_read(text: str) -> None:
+def check_readable_folder(text: str) -> None:
     """Raise ValueError unless `text` names a folder that can be listed, or a pattern or file in such a folder.
 
     For paths in object stores, check only the syntax and that Spark has the jars, without accessing the store.
@@ -169,8 +169,8 @@ def folder_to_read(text: str) -> None:
     _check_access(path, os.R_OK | os.X_OK, "read")
 
 
-def folder_to_write(text: str) -> None:
-    """Raise ValueError unless the folder is writable or can be created. Object stores: see `folder_to_read`."""
+def check_writable_folder(text: str) -> None:
+    """Raise ValueError unless the folder is writable or can be created. Object stores: see `check_readable_folder`."""
     if is_object_path(text):
         object_address(text)
         return
@@ -204,7 +204,7 @@ def name_key(check: Recommender) -> Recommender:
     return recommend
 
 
-def needed_by(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Recommender:
+def required_with(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Recommender:
     """Require a value with these formats, and none with others except those in `optional`."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:
@@ -221,7 +221,7 @@ def needed_by(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Re
     return name_key(check)
 
 
-def also(first: Recommender, *more: Recommender) -> Recommender:
+def require_all(first: Recommender, *more: Recommender) -> Recommender:
     """Require all recommenders to accept; return the recommendation of the first."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:

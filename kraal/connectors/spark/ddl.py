@@ -73,7 +73,7 @@ class _Text:
         self.at += 1
         return True
 
-    def want(self, sign: str, where: str) -> None:
+    def expect(self, sign: str, where: str) -> None:
         if not self.takes("sign", sign):
             raise ValueError(f"`{sign}` is missing {where}, before {_display(self.peek())}")
 
@@ -131,20 +131,20 @@ def _type(text: _Text, column: str, depth: int) -> str:
         raise ValueError(f"the type of the column {column} is missing")
     match name:
         case "array":
-            text.want("<", f"in the array {column}")
+            text.expect("<", f"in the array {column}")
             _type(text, column, depth + 1)
-            text.want(">", f"in the array {column}")
+            text.expect(">", f"in the array {column}")
         case "map":
-            text.want("<", f"in the map {column}")
+            text.expect("<", f"in the map {column}")
             _type(text, column, depth + 1)
-            text.want(",", f"in the map {column}")
+            text.expect(",", f"in the map {column}")
             _type(text, column, depth + 1)
-            text.want(">", f"in the map {column}")
+            text.expect(">", f"in the map {column}")
         case "struct":
-            text.want("<", f"in the struct {column}")
+            text.expect("<", f"in the struct {column}")
             if not text.takes("sign", ">"):
                 _columns(text, nested=True, depth=depth + 1)
-                text.want(">", f"in the struct {column}")
+                text.expect(">", f"in the struct {column}")
         case _ if name in _PLAIN or name in _SIZED:
             _sizes(text, name, column)
         case _ if name in _OTHER:
@@ -164,7 +164,7 @@ def _sizes(text: _Text, name: str, column: str) -> None:
     sizes = [_number(text, column)]
     while text.takes("sign", ","):
         sizes.append(_number(text, column))
-    text.want(")", f"in the type of {column}")
+    text.expect(")", f"in the type of {column}")
     allowed = 2 if name in _DECIMALS else int(name in _SIZED)
     if len(sizes) > allowed:
         raise ValueError(f"the type {name} of the column {column} takes no {len(sizes)} numbers")

@@ -2,7 +2,7 @@
 
 Files are written exactly once: see `range_files`. Objects in a store are such files, staged on the worker's disk and
 uploaded atomically. A table is written exactly once if the config requires it: see `kraal.connectors.jdbc`. Otherwise
-a table or a Python Data Source receives each batch at least once because Spark commits by itself.
+a table or a Python Data Source receives each batch at least once because Spark commits on its own.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class SparkSinkTask(SinkTask):
     def open(self, partitions: Collection[TopicPartition]) -> None:
         del partitions
         if self._folder is not None:
-            self._folder.assigned()
+            self._folder.on_assigned()
 
     @override
     def write(self, batch: SinkBatch) -> None:
@@ -153,7 +153,7 @@ class SparkSinkTask(SinkTask):
         with self._staging.batch() as directory:
             staged: Mapping[TopicPartition, Staged] = {}
             if any(absent.values()):
-                frame, records = spark_rows.numbered(batch.frame, list(absent)), batch.records
+                frame, records = spark_rows.add_range(batch.frame, list(absent)), batch.records
                 if any(conflicts.values()):
                     frame, records = spark_rows.within(frame, list(absent.values())), None
                 rows, chosen = spark_rows.rows_of(frame, self._parsed), str(self._parsed["spark.format"])

@@ -12,14 +12,14 @@ from kraal.connectors.spark.checks import (
     FILE_FORMATS,
     JDBC,
     PYTHON,
-    also,
+    check_writable_folder,
     ddl,
-    folder_to_write,
+    distinct_subset_of,
     identifiers,
     name_key,
-    needed_by,
     python_class,
-    some_of,
+    require_all,
+    required_with,
 )
 from kraal.connectors.spark.ddl import columns_of
 
@@ -30,7 +30,7 @@ METADATA: Final = ("topic", "partition", "offset", "timestamp", "key")
 
 def _path(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get(name):
-        folder_to_write(str(values[name]))
+        check_writable_folder(str(values[name]))
     return Recommendation()
 
 
@@ -45,7 +45,7 @@ def _one_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
     return Recommendation()
 
 
-def _kept_by(name: str, values: Mapping[str, object]) -> Recommendation:
+def _refuse_guarantees(name: str, values: Mapping[str, object]) -> Recommendation:
     """Refuse guarantees that a Python Data Source cannot provide."""
     if values.get(name) == EXACTLY_ONCE and values.get("spark.format") == PYTHON:
         raise ValueError("a Python Data Source commits by itself, before the offsets are")
@@ -73,7 +73,7 @@ _TARGET: Final = in_group(
         importance=Importance.HIGH,
         doc="Directory of the files; it is created if it does not exist. It must be on a file system that all workers "
         "and Spark's executors share, or in an object store: `s3a://BUCKET/…`.",
-        recommender=also(needed_by(FILE_FORMATS), name_key(_path)),
+        recommender=require_all(required_with(FILE_FORMATS), name_key(_path)),
     ),
     Key(
         name="jdbc.table",
@@ -82,7 +82,7 @@ _TARGET: Final = in_group(
         validator=identifiers,
         importance=Importance.HIGH,
         doc="Table to add rows to; Spark creates it if it does not exist.",
-        recommender=needed_by((JDBC,)),
+        recommender=required_with((JDBC,)),
     ),
     Key(
         name="spark.python.datasource",
@@ -92,7 +92,7 @@ _TARGET: Final = in_group(
         importance=Importance.HIGH,
         doc="Python Data Source with a writer, `package.module:Class`. Its package must be installed on the worker "
         "and on Spark's executors, where its code runs.",
-        recommender=needed_by((PYTHON,)),
+        recommender=required_with((PYTHON,)),
     ),
     Key(
         name="delivery.guarantee",
@@ -102,7 +102,7 @@ _TARGET: Final = in_group(
         importance=Importance.MEDIUM,
         doc="Minimum delivery guarantee; files are always written exactly once. With `exactly_once`, the rows of a "
         "table and the offsets of their records are committed in one transaction.",
-        recommender=name_key(_kept_by),
+        recommender=name_key(_refuse_guarantees),
     ),
     Key(
         name="jdbc.offsets.table",
@@ -133,7 +133,7 @@ _COLUMNS: Final = in_group(
         name="metadata.columns",
         type=ConfigType.LIST,
         default=(),
-        validator=some_of(*METADATA),
+        validator=distinct_subset_of(*METADATA),
         importance=Importance.MEDIUM,
         doc="Additional columns: `kafka_topic`, `kafka_partition`, `kafka_offset`, `kafka_timestamp`, `kafka_key`.",
         recommender=name_key(_one_text_column),

@@ -12,14 +12,14 @@ from kraal.connectors.spark.checks import (
     FILE_FORMATS,
     JDBC,
     PYTHON,
-    also,
+    check_readable_folder,
     ddl,
-    folder_to_read,
     identifiers,
     known_columns,
     name_key,
-    needed_by,
     python_class,
+    require_all,
+    required_with,
     source_format,
     stream_checkpoint,
 )
@@ -29,7 +29,7 @@ MODES: Final = ("incrementing", "timestamp", "timestamp+incrementing", "bulk")
 
 def _path(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get(name):
-        folder_to_read(str(values[name]))
+        check_readable_folder(str(values[name]))
     return Recommendation()
 
 
@@ -86,7 +86,7 @@ _SOURCE: Final = in_group(
         doc="Directory of the files, or a pattern of file names (`*`, `?`, `[…]`, `**`), on a file system that the "
         "worker and Spark's executors share, or in an object store: `s3a://BUCKET/…`. Files whose names start "
         "with `_` or `.` are ignored.",
-        recommender=also(needed_by(FILE_FORMATS), name_key(_path)),
+        recommender=require_all(required_with(FILE_FORMATS), name_key(_path)),
     ),
     Key(
         name="spark.schema",
@@ -106,7 +106,7 @@ _SOURCE: Final = in_group(
         importance=Importance.HIGH,
         doc="Python Data Source with a stream reader, `package.module:Class`. Its package must be installed on the "
         "worker and on Spark's executors, where its code runs.",
-        recommender=needed_by((PYTHON,)),
+        recommender=required_with((PYTHON,)),
     ),
     Key(
         name="spark.poll.interval.ms",
@@ -155,7 +155,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.MEDIUM,
         doc="Prefix of the topics; the rest of a topic's name is the table's name.",
-        recommender=needed_by((), optional=(JDBC,)),
+        recommender=required_with((), optional=(JDBC,)),
     ),
     Key(
         name="key.columns",
@@ -205,7 +205,7 @@ _TABLES: Final = in_group(
         validator=identifiers,
         importance=Importance.HIGH,
         doc="Tables to read. They are distributed among up to `tasks.max` tasks.",
-        recommender=needed_by((JDBC,)),
+        recommender=required_with((JDBC,)),
     ),
     Key(
         name="jdbc.mode",

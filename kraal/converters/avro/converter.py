@@ -46,7 +46,7 @@ class AvroFormat:
             return False
         raise DataException(NULL_FOUND)
 
-    def described(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> Described:
         """Return the Avro schema for a Connect schema."""
         text = avro_text(schema, self.options)
         return Described(SchemaText(self.kind, text), _record_name(_parse(text, {})))

@@ -47,8 +47,8 @@ from kraal.converters.avro.names import (
     is_enum,
     is_fixed,
     is_union,
+    scrub_full_name,
     scrub_name,
-    scrubbed_full,
     string_map,
 )
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Struct
@@ -129,7 +129,7 @@ class _Making:
 
     def _name(self, name: str | None) -> str:
         if name is not None:
-            return check(scrubbed_full(name, self._options))
+            return check(scrub_full_name(name, self._options))
         self._nameless += 1
         return f"{NAMESPACE}.{DEFAULT_NAME}{self._nameless if self._nameless > 1 else ''}"
 
@@ -182,7 +182,7 @@ class _Making:
     def _field(self, name: str, schema: Schema | None, doc: str | None) -> AvroField:
         if schema is None:
             return AvroField(name, ANYTHING, doc=doc)
-        full = None if schema.name is None else scrubbed_full(schema.name, self._options)
+        full = None if schema.name is None else scrub_full_name(schema.name, self._options)
         again = full is not None and full in self._seen
         if full is not None:
             self._seen.add(full)

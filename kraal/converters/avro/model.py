@@ -131,7 +131,7 @@ class _Parser:
         if kind == "map":
             return Node(kind, props=props, items=self.node(_member(parsed, "values"), space))
         if kind in NAMED or kind == "error":
-            return self._new(kind, parsed, props, space)
+            return self._make_node(kind, parsed, props, space)
         return self._named_type(kind, space)
 
     def _named_type(self, name: str, space: str) -> Node:
@@ -143,7 +143,7 @@ class _Parser:
             )
         return node
 
-    def _new(self, kind: str, parsed: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
+    def _make_node(self, kind: str, parsed: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
         name = _member(parsed, "name")
         namespace = parsed.get("namespace", space)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
@@ -210,7 +210,7 @@ class _Writer:
         namespace, _, short = node.name.rpartition(".")
         seen = self._names.get(node.name)
         if seen is not None:
-            if seen is not node and _alone(seen) != _alone(node):
+            if seen is not node and _own_content(seen) != _own_content(node):
                 raise SchemaInvalid(f"Two different Avro types have the name {node.name}")
             return short if namespace in {"", space} else node.name
         self._names[node.name] = node
@@ -238,7 +238,7 @@ class _Writer:
         return {**parsed, **each.props}
 
 
-def _alone(node: Node) -> str:
+def _own_content(node: Node) -> str:
     """Return a named type's own content, without named types inside it, to compare it with another type."""
 
     def shape(part: Node) -> Any:

@@ -105,7 +105,7 @@ def scrub_name(name: str, options: AvroOptions) -> str:
     return _STRANGE.sub("_", f"x{encoded}" if encoded[0].isdigit() else encoded)
 
 
-def scrubbed_full(name: str, options: AvroOptions) -> str:
+def scrub_full_name(name: str, options: AvroOptions) -> str:
     """Return a full name, with characters that Avro does not allow replaced."""
     return ".".join(scrub_name(part, options) for part in name.split("."))
 
@@ -131,6 +131,6 @@ def node_member(node: Node, options: AvroOptions) -> str:
 def schema_member(schema: Schema, options: AvroOptions) -> str:
     """Return the same name, from the member's Connect schema."""
     if schema.name is not None and (schema.type is Type.STRUCT or is_enum(schema) or is_fixed(schema)):
-        full = scrubbed_full(schema.name, options)
+        full = scrub_full_name(schema.name, options)
         return full if options.enhanced else full.rpartition(".")[2]
     return AVRO_OF[schema.type]

@@ -24,7 +24,7 @@ from kraal.plugins.model.records import (
     Struct,
 )
 from kraal.plugins.model.schema import Schema, Type
-from kraal.plugins.values.logical import date_of, decimal_of, time_of, wrapped
+from kraal.plugins.values.logical import date_of, decimal_of, narrow, time_of
 from kraal.plugins.values.map_keys import as_key
 
 
@@ -66,7 +66,7 @@ class Cursor:
         if shift > 63:  # noqa: PLR2004 - bits of a long
             raise Malformed("a number has more than ten bytes")
         self.at = at
-        return wrapped((zigzag >> 1) ^ -(zigzag & 1), 64)
+        return narrow((zigzag >> 1) ^ -(zigzag & 1), 64)
 
 
 Read = Callable[[Cursor], Any]
@@ -111,7 +111,7 @@ class AvroReader:
                 reads.append(_as_member(schema, name, self.reads(each, members[name])))
 
         def read(cursor: Cursor) -> Any:
-            return _chosen(reads, cursor)(cursor)
+            return _read_branch(reads, cursor)(cursor)
 
         return read
 
@@ -160,7 +160,7 @@ def _null(cursor: Cursor) -> None:
     del cursor
 
 
-def _chosen(reads: list[Read], cursor: Cursor) -> Read:
+def _read_branch(reads: list[Read], cursor: Cursor) -> Read:
     at = cursor.long()
     if not 0 <= at < len(reads):
         raise Malformed(f"invalid index {at} of a union; expected 0 to {len(reads) - 1}")
@@ -233,7 +233,7 @@ def _plain(node: Node, schema: Schema) -> Read:
         return lambda cursor: cursor.take(size)
     if node.kind == "int":
         bits = {Type.INT8: 8, Type.INT16: 16}.get(schema.type, 32)
-        return lambda cursor: wrapped(cursor.long(), bits)
+        return lambda cursor: narrow(cursor.long(), bits)
     return _READS[node.kind]
 
 
@@ -285,7 +285,7 @@ def _anything(cursor: Cursor) -> Any:
     """Read a schemaless value: the one field that is set."""
     result = None
     for field in ANYTHING.fields:
-        if _chosen([_null, _PARTS[field.name]], cursor) is not _null:
+        if _read_branch([_null, _PARTS[field.name]], cursor) is not _null:
             value = _PARTS[field.name](cursor)
             result = value if result is None else result
     return result

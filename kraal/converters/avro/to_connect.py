@@ -36,7 +36,7 @@ from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataExce
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.java_values import float32
-from kraal.plugins.values.logical import date_of, decimal_of, time_of, wrapped
+from kraal.plugins.values.logical import date_of, decimal_of, narrow, time_of
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +95,12 @@ class _Reading:
             if only is not None:
                 single = len(node.branches) == 1
                 return self.schema(only, optional=not single)
-        result = self._built(node)
+        result = self._build(node)
         if optional:
             result = replace(result, optional=True)
         return self._add_metadata(result, node, default, version)
 
-    def _built(self, node: Node) -> Schema:
+    def _build(self, node: Node) -> Schema:
         match node.kind:
             case "null":
                 raise DataException("The Avro type null has no Connect schema outside a union")
@@ -267,7 +267,7 @@ def _plain_value(schema: Schema, value: Any) -> Any:
             pass
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return wrapped(int(value), _BITS[schema.type])
+            return narrow(int(value), _BITS[schema.type])
         case Type.FLOAT32:
             return float32(float(value))
         case Type.FLOAT64:

@@ -22,8 +22,8 @@ from kraal.converters.avro.names import (
     is_union,
     node_member,
     schema_member,
+    scrub_full_name,
     scrub_name,
-    scrubbed_full,
 )
 from kraal.plugins.model.records import DECIMAL, DataException, Struct
 from kraal.plugins.model.schema import Schema, Type
@@ -78,7 +78,7 @@ class AvroWriter:
 
     def _branch(self, schema: Schema, node: Node) -> int:
         """Return the index of the union's type for a schema: by name, by type, or the first that fits."""
-        name = None if schema.name is None else scrubbed_full(schema.name, self._options)
+        name = None if schema.name is None else scrub_full_name(schema.name, self._options)
         branch_name = schema.parameters.get(ENUM, name) if is_enum(schema) else name
         fitting = [at for at, each in enumerate(node.branches) if self._fits(schema, each)]
         exact = [at for at in fitting if node.branches[at].name == branch_name and branch_name is not None]

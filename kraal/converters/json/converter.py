@@ -116,7 +116,7 @@ class JsonConverter(Converter):
                 text = escape_astral(F.to_json(value.cast("variant")))
             else:
                 text = self._writer.text(value, schema)
-            described = self._described.described(schema)
+            described = self._described.describe(schema)
         except DataException as exc:
             raise ValueError(str(exc)) from exc
         if self._schemas:

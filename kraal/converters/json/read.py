@@ -25,7 +25,7 @@ from kraal.plugins.model.records import (
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.java_values import exact_float32
-from kraal.plugins.values.logical import date_of, decimal_of, time_of, wrapped
+from kraal.plugins.values.logical import date_of, decimal_of, narrow, time_of
 from kraal.plugins.values.map_keys import as_key
 
 Read = Callable[[Any], Any]
@@ -62,7 +62,7 @@ def plain(node: Any) -> Any:
         case bool():
             return node
         case int():
-            return wrapped(node, 64)
+            return narrow(node, 64)
         case dict():
             return {name: plain(item) for name, item in node.items()}
         case list():
@@ -98,8 +98,8 @@ def _read_integer(node: Any, bits: int) -> int:
         if exact.adjusted() < 0:
             return 0
         exponent = exact.as_tuple().exponent
-        return wrapped(0 if isinstance(exponent, int) and exponent >= _ALL_ZERO else int(exact), bits)
-    return wrapped(node, bits) if type(node) is int else 0
+        return narrow(0 if isinstance(exponent, int) and exponent >= _ALL_ZERO else int(exact), bits)
+    return narrow(node, bits) if type(node) is int else 0
 
 
 def _float(node: Any) -> Float32:
@@ -148,7 +148,7 @@ def _decimal(schema: Schema, node: Any) -> Decimal:
 
 
 def _int_of(name: str, node: Any) -> int:
-    if type(node) is not int or node != wrapped(node, 32):
+    if type(node) is not int or node != narrow(node, 32):
         raise DataException(
             f"Invalid type for {name}, underlying representation should be integer but was {node_type(node)}"
         )
@@ -161,7 +161,7 @@ def _timestamp(node: Any) -> Instant:
             "Invalid type for Timestamp, underlying representation should be integral but was "
             + node_type(node)
         )
-    return Instant(wrapped(node, 64))
+    return Instant(narrow(node, 64))
 
 
 def leaf(schema: Schema) -> Read | None:

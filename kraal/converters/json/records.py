@@ -28,7 +28,7 @@ NO_BYTES: Final = "Converting Kafka Connect data to byte[] failed due to seriali
 
 
 class JsonRecords:
-    """Encodes and decodes with a converter's settings. One thread at a time; pickled without its caches."""
+    """Encodes and decodes with a converter's settings. Not thread-safe; pickled without its caches."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class JsonRecords:
         if schema is None and value is None:
             return None
         if self._schemas:
-            described = self._writer.described(schema)
+            described = self._writer.describe(schema)
             text = f'{{"schema":{described},"payload":{self._writer.text(schema, value)}}}'
         else:
             text = self._writer.text(schema, value)

@@ -10,7 +10,7 @@ from kraal.converters.json.parse import Fraction
 from kraal.plugins.model.records import DataException, Struct
 from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.plugins.values.conformance import validate
-from kraal.plugins.values.logical import wrapped
+from kraal.plugins.values.logical import narrow
 
 ValueOf = Callable[[Schema, Any], Any]
 """Makes a schema's value from parsed JSON."""
@@ -28,10 +28,10 @@ def schema_of(node: Any, value_of: ValueOf) -> Schema | None:
     if kind not in _TYPES:
         raise DataException(f"Unknown schema type: {kind}")
     schema = replace(
-        _built(_TYPES[kind], node, value_of),
+        _build(_TYPES[kind], node, value_of),
         optional=node.get("optional") is True,
         name=_text(node.get("name")),
-        version=wrapped(node["version"], 32) if type(node.get("version")) is int else None,
+        version=narrow(node["version"], 32) if type(node.get("version")) is int else None,
         doc=_text(node.get("doc")),
         parameters=_parameters(node.get("parameters")),
     )
@@ -47,7 +47,7 @@ def schema_of(node: Any, value_of: ValueOf) -> Schema | None:
     return replace(schema, default=default)
 
 
-def _built(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
+def _build(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
     """Return the schema with its nested schemas, without metadata."""
     match kind:
         case Type.ARRAY:

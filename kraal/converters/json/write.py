@@ -122,7 +122,7 @@ def plain(value: Any) -> str:
 
 
 class JsonWriter:
-    """Writes values with a converter's settings. One thread at a time; pickled without its caches."""
+    """Writes values with a converter's settings. Not thread-safe; pickled without its caches."""
 
     def __init__(self, *, numeric_decimals: bool, replace_null: bool, size: int = 1000) -> None:
         self._numeric_decimals = numeric_decimals
@@ -146,7 +146,7 @@ class JsonWriter:
             cached = self._writes[id(schema)] = (schema, self._writer(schema))
         return cached[1](value)
 
-    def described(self, schema: Schema | None) -> str:
+    def describe(self, schema: Schema | None) -> str:
         """Return the JSON text of a schema, cached. Raises DataException for an invalid default."""
         if schema is None:
             return "null"

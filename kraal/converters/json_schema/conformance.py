@@ -23,7 +23,7 @@ from referencing.jsonschema import DRAFT7
 
 from kraal.config.patterns import Pattern, compile_pattern
 from kraal.converters.json.parse import QUICK, parse
-from kraal.converters.json_schema.loaded import References, SchemaUnfit
+from kraal.converters.json_schema.loaded import References, UnsupportedSchema
 
 _MAX_MESSAGE: Final = 300
 """Maximum length of a reported reason, which contains a part of the value."""
@@ -36,8 +36,8 @@ _DEPENDENT: Final = ("additionalProperties", "unevaluatedProperties")
 def mismatch_finder(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], str | None]:
     """Return a function that returns where and how a JSON text breaks a schema, or None. Any thread.
 
-    `named` are the schemas that it references, by the registry's names. Both functions raise SchemaUnfit for a schema
-    that is not valid, and RecursionError for one that is nested too deeply.
+    `named` are the schemas that it references, by the registry's names. Both functions raise UnsupportedSchema for an
+    invalid schema, and RecursionError for one that is nested too deeply.
     """
     references = References(named)
 
@@ -45,14 +45,14 @@ def mismatch_finder(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], st
         try:
             document = _in_one_dialect(references.document(None, uri))
             return Resource.from_contents(document, default_specification=DRAFT7)
-        except SchemaUnfit as exc:
+        except UnsupportedSchema as exc:
             raise NoSuchResource(ref=uri) from exc
 
     kind = validator_for(parsed, default=Draft7Validator)
     try:
         kind.check_schema(parsed)
     except SchemaError as exc:
-        raise SchemaUnfit(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE]}") from exc
+        raise UnsupportedSchema(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE]}") from exc
     limited = extend(kind, {"pattern": _pattern, "patternProperties": _refuse, **_limited_keywords(kind)})
     validator = limited(_in_one_dialect(parsed), registry=Registry(retrieve=retrieve))
 
@@ -60,7 +60,7 @@ def mismatch_finder(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], st
         try:
             error = best_match(validator.iter_errors(parse(text, QUICK)))
         except Unresolvable as exc:
-            raise SchemaUnfit(f"unresolved reference {exc.ref}") from exc
+            raise UnsupportedSchema(f"unresolved reference {exc.ref}") from exc
         return None if error is None else f"{error.json_path}: {error.message[:_MAX_MESSAGE]}"
 
     return mismatch
@@ -80,7 +80,7 @@ def _in_one_dialect(node: Any) -> Any:
 
 
 def _pattern(_: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Implement `pattern` within a limit of time. Raises PatternTooSlow, SchemaUnfit."""
+    """Implement `pattern` within a limit of time. Raises PatternTooSlow, UnsupportedSchema."""
     del schema
     if isinstance(instance, str) and not _compile(pattern).search(instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
@@ -91,11 +91,11 @@ def _compile(pattern: str) -> Pattern:
     try:
         return compile_pattern(pattern, pattern)
     except ValueError as exc:
-        raise SchemaUnfit(f"pattern {pattern[:_MAX_MESSAGE]!r}: {exc}") from exc
+        raise UnsupportedSchema(f"pattern {pattern[:_MAX_MESSAGE]!r}: {exc}") from exc
 
 
 def _refuse(*_: Any) -> Iterator[ValidationError]:
-    raise SchemaUnfit("patternProperties is not supported with json.fail.invalid.schema=true")
+    raise UnsupportedSchema("patternProperties is not supported with json.fail.invalid.schema=true")
 
 
 def _limited_keywords(kind: Any) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from kraal.config.key import ConfigDef
 from kraal.converters.json.parse import EXACT, MISSING, parse, text_of
 from kraal.converters.json_schema.config import DECIMAL_FORMAT, FAIL_INVALID, JSON_SCHEMA_CONVERTER
 from kraal.converters.json_schema.from_connect import schema_text
-from kraal.converters.json_schema.loaded import SchemaUnfit
+from kraal.converters.json_schema.loaded import UnsupportedSchema
 from kraal.converters.json_schema.names import JsonSchemaOptions
 from kraal.converters.json_schema.read import read_root
 from kraal.converters.json_schema.to_connect import connect_schema, plain_version
@@ -51,7 +51,7 @@ class JsonSchemaFormat:
             return False
         return schema.optional or (schema.default is not None and not self.options.ignore_defaults)
 
-    def described(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> Described:
         """Return the JSON Schema for a Connect schema."""
         text = schema_text(schema, self.options)
         return Described(SchemaText(self.kind, text), _title(json.loads(text)))
@@ -111,7 +111,7 @@ def _schema_errors() -> Iterator[None]:
     """Raise SerializationException for a JSON Schema that is invalid."""
     try:
         yield
-    except SchemaUnfit as exc:
+    except UnsupportedSchema as exc:
         raise SerializationException(f"Invalid JSON Schema: {exc}") from exc
     except RecursionError as exc:
         raise SerializationException(f"Invalid JSON Schema: {_TOO_DEEP}") from exc

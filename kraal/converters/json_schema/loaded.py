@@ -37,7 +37,7 @@ _WORDS: Final = {
 }
 
 
-class SchemaUnfit(ValueError):
+class UnsupportedSchema(ValueError):
     """A text is not a valid JSON Schema, or has a reference that cannot be resolved."""
 
 
@@ -58,11 +58,11 @@ class Node:
 
 
 def load_schema(parsed: Any, document: Any) -> Node:
-    """Load a schema from its JSON. Raises SchemaUnfit."""
+    """Load a schema from its JSON. Raises UnsupportedSchema."""
     if parsed is True:
         return Node("empty", {}, document)
     if not isinstance(parsed, dict):
-        raise SchemaUnfit(f"expected an object as schema, got {json.dumps(parsed)[:100]}")
+        raise UnsupportedSchema(f"expected an object as schema, got {json.dumps(parsed)[:100]}")
     if "$ref" in parsed:
         return Node("ref", parsed, document, parsed)
     facts = dict(parsed)
@@ -93,7 +93,7 @@ def _by_type(facts: dict[str, Any], document: Any) -> list[Node]:
     parts = []
     for kind in kinds if several else [kinds]:
         if not isinstance(kind, str) or kind not in _WORDS:
-            raise SchemaUnfit(f"unknown type {kind!r}; expected one of {', '.join(_WORDS)}")
+            raise UnsupportedSchema(f"unknown type {kind!r}; expected one of {', '.join(_WORDS)}")
         words = {word: facts[word] for word in _WORDS[kind] if word in facts}
         parts.append(Node(kind, words, document))
     for part in parts:
@@ -117,7 +117,7 @@ def _by_sniffing(facts: dict[str, Any], document: Any) -> list[Node]:
 
 def _list(parsed: Any, word: str) -> list[Any]:
     if not isinstance(parsed, list):
-        raise SchemaUnfit(f"expected an array as {word}, got {json.dumps(parsed)[:100]}")
+        raise UnsupportedSchema(f"expected an array as {word}, got {json.dumps(parsed)[:100]}")
     return parsed
 
 
@@ -128,19 +128,19 @@ class References:
         self._named = named
 
     def resolve(self, node: Node) -> Node:
-        """Return the schema that a `$ref` points to. Raises SchemaUnfit."""
+        """Return the schema that a `$ref` points to. Raises UnsupportedSchema."""
         reference = node.parsed["$ref"]
         if not isinstance(reference, str):
-            raise SchemaUnfit(f"expected a string as $ref, got {json.dumps(reference)[:100]}")
+            raise UnsupportedSchema(f"expected a string as $ref, got {json.dumps(reference)[:100]}")
         place, _, inside = reference.partition("#")
         document = node.document if not place else self.document(node.document, place)
         parsed = self._inside(document, inside)
         if parsed is None:
-            raise SchemaUnfit(f"the reference {reference} points to no schema")
+            raise UnsupportedSchema(f"the reference {reference} points to no schema")
         return load_schema(parsed, document)
 
     def document(self, own: Any, place: str) -> Any:
-        """Return the document that an address without fragment names; `own` is the one it is in. Raises SchemaUnfit."""
+        """Return the document at an address without fragment; `own` refers to it. Raises UnsupportedSchema."""
         if isinstance(own, dict) and own.get("$id", "").partition("#")[0] == place:
             return own
         short = place.removeprefix("./")
@@ -151,7 +151,7 @@ class References:
             its = each.get("$id") if isinstance(each, dict) else None
             if its == place or name.rpartition("/")[2] == short.rpartition("/")[2]:
                 return each
-        raise SchemaUnfit(
+        raise UnsupportedSchema(
             f"unresolved reference {place}; the registry returned {', '.join(self._named) or 'no references'}"
         )
 

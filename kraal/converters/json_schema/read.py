@@ -60,7 +60,7 @@ def _present(schema: Schema) -> Read:
         return read
     match schema.type:
         case Type.ARRAY:
-            item = reads(_required(schema.value))
+            item = reads(_make_required(schema.value))
             return lambda node: [item(each) for each in _members(node)]
         case Type.MAP:
             return _object(schema) if string_map(schema) else _pairs(schema)
@@ -68,7 +68,7 @@ def _present(schema: Schema) -> Read:
             return _union(schema) if is_union(schema) else _struct(schema)
 
 
-def _required(schema: Schema | None) -> Schema:
+def _make_required(schema: Schema | None) -> Schema:
     assert schema is not None  # noqa: S101 - a list's or a map's own
     return schema
 
@@ -78,7 +78,7 @@ def _members(node: Any) -> Any:
 
 
 def _object(schema: Schema) -> Read:
-    item = reads(_required(schema.value))
+    item = reads(_make_required(schema.value))
 
     def read(node: Any) -> dict[Any, Any]:
         if not isinstance(node, dict):
@@ -91,7 +91,7 @@ def _object(schema: Schema) -> Read:
 
 
 def _pairs(schema: Schema) -> Read:
-    key, item = reads(_required(schema.key)), reads(_required(schema.value))
+    key, item = reads(_make_required(schema.key)), reads(_make_required(schema.value))
 
     def read(node: Any) -> dict[Any, Any]:
         if not isinstance(node, list):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kraal.converters.json_schema.loaded import Node, References, SchemaUnfit, load_schema
+from kraal.converters.json_schema.loaded import Node, References, UnsupportedSchema, load_schema
 from kraal.converters.json_schema.names import (
     CONNECT_INDEX,
     CONNECT_PARAMETERS,
@@ -36,7 +36,7 @@ _LEVELS = 64
 def connect_schema(
     parsed: Any, named: Mapping[str, Any], options: JsonSchemaOptions, version: int | None
 ) -> Schema:
-    """Return the Connect schema for a JSON Schema. Raises DataException, and SchemaUnfit if it is invalid."""
+    """Return the Connect schema for a JSON Schema. Raises DataException, and UnsupportedSchema if it is invalid."""
     return _Making(References(named), options).schema(load_schema(parsed, parsed), version)
 
 
@@ -83,7 +83,7 @@ class _Making:
         has_null = len(choices) < len(node.parts)
         if has_null and len(node.parts) == 2:  # noqa: PLR2004 - null and one more
             if not choices:
-                raise SchemaUnfit("a choice needs a schema other than null")
+                raise UnsupportedSchema("a choice needs a schema other than null")
             return self.schema(choices[0], version, optional=True)
         fields = tuple(
             Field(name=f"{ONE_OF}.field.{at}", schema=self.schema(each, optional=True))
@@ -118,7 +118,7 @@ class _Making:
                 if connect is None:
                     return Schema(type=Type.INT64 if node.kind == "integer" else Type.FLOAT64)
                 if connect not in TYPE_OF:
-                    raise SchemaUnfit(
+                    raise UnsupportedSchema(
                         f"invalid {CONNECT_TYPE} {connect!r} of a number; expected one of {', '.join(TYPE_OF)}"
                     )
                 return Schema(type=TYPE_OF[connect])
@@ -143,7 +143,7 @@ class _Making:
         if node.facts.get(CONNECT_TYPE) == MAP and inner.kind == "object":
             pair = inner.parsed.get("properties", {})
             if not isinstance(pair, dict) or not {"key", "value"} <= set(pair):
-                raise SchemaUnfit("the entries of a map need the properties key and value")
+                raise UnsupportedSchema("the entries of a map need the properties key and value")
             key, value = (self.schema(load_schema(pair[each], node.document)) for each in ("key", "value"))
             return Schema(type=Type.MAP, key=key, value=value)
         return Schema(type=Type.ARRAY, value=self.schema(inner))
@@ -152,7 +152,7 @@ class _Making:
         if node.facts.get(CONNECT_TYPE) == MAP:
             values = node.parsed.get("additionalProperties")
             if not isinstance(values, dict):
-                raise SchemaUnfit("a map needs a schema as additionalProperties")
+                raise UnsupportedSchema("a map needs a schema as additionalProperties")
             return Schema(type=Type.MAP, key=STRING, value=self.schema(load_schema(values, node.document)))
         return self._struct(self._properties(node, {}), ordered=True)
 
@@ -160,7 +160,7 @@ class _Making:
         """Add an object's properties and whether they are required, in the order of Java's maps."""
         properties = node.parsed.get("properties", {})
         if not isinstance(properties, dict):
-            raise SchemaUnfit("expected an object as properties")
+            raise UnsupportedSchema("expected an object as properties")
         required = node.parsed.get("required", [])
         for name in hash_ordered(properties):
             nodes[name] = load_schema(properties[name], node.document), name in required
@@ -202,7 +202,7 @@ class _Making:
         elif chosen is None:
             chosen = by_kind.get("ref")
         if chosen is None:
-            raise SchemaUnfit(
+            raise UnsupportedSchema(
                 f"allOf without properties or a dominant type has no Connect schema: {json.dumps(node.parsed)[:200]}"
             )
         return self.schema(chosen, version, optional=optional)

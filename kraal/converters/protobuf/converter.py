@@ -47,7 +47,7 @@ class ProtobufFormat:
         del schema
         return False
 
-    def described(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> Described:
         """Return the .proto text for a Connect schema."""
         text, name = proto_of(schema, self.options)
         return Described(SchemaText(self.kind, text), name)

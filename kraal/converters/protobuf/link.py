@@ -119,7 +119,7 @@ class Linked:
         """Return the message at a path of indexes. Raises ProtoInvalid."""
         among, name = self.file.messages, self.file.package
         for at in path:
-            if not 0 <= at < len(written := _indexed(among)):
+            if not 0 <= at < len(written := _indexed_messages(among)):
                 raise ProtoInvalid(f"the message indexes {list(path)} point to no message of the schema")
             name = f"{name}.{written[at].name}" if name else written[at].name
             among = written[at].messages
@@ -132,7 +132,7 @@ class Linked:
             return None
         among, path = self.file.messages, []
         for part in full_name.removeprefix(f"{package}." if package else "").split("."):
-            written = _indexed(among)
+            written = _indexed_messages(among)
             at = next((at for at, each in enumerate(written) if each.name == part), None)
             if at is None:
                 return None
@@ -141,7 +141,7 @@ class Linked:
         return path
 
 
-def _indexed(messages: list[ProtoMessage]) -> list[ProtoMessage]:
+def _indexed_messages(messages: list[ProtoMessage]) -> list[ProtoMessage]:
     """Return the messages that indexes count: all but the synthetic entries of `map<…>`."""
     return [each for each in messages if not each.synthetic]
 

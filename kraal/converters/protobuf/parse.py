@@ -40,9 +40,9 @@ class _Parser:
         tokens, file = self._tokens, ProtoFile()
         if tokens.next == "syntax":
             tokens.take()
-            tokens.need("=")
+            tokens.expect("=")
             file.syntax = tokens.text()
-            tokens.need(";")
+            tokens.expect(";")
         if file.syntax not in {"proto2", "proto3"} or tokens.next == "edition":
             raise ProtoInvalid("unsupported syntax; expected proto2 or proto3")
         while tokens.kind:
@@ -51,7 +51,7 @@ class _Parser:
             match tokens.name():
                 case "package":
                     file.package = tokens.full_name()
-                    tokens.need(";")
+                    tokens.expect(";")
                 case "import":
                     self._import(file)
                 case "option":
@@ -75,7 +75,7 @@ class _Parser:
         file.imports.append(name)
         if public:
             file.public.append(name)
-        self._tokens.need(";")
+        self._tokens.expect(";")
 
     def _message(self) -> ProtoMessage:
         message = ProtoMessage(self._tokens.name())
@@ -87,7 +87,7 @@ class _Parser:
         self._level += 1
         if self._level > _LEVELS:
             raise ProtoInvalid(f"messages are nested more than {_LEVELS} levels deep")
-        tokens.need("{")
+        tokens.expect("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
                 continue
@@ -120,7 +120,7 @@ class _Parser:
         tokens = self._tokens
         message.oneofs.append(tokens.name())
         at = len(message.oneofs) - 1
-        tokens.need("{")
+        tokens.expect("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
                 continue
@@ -142,29 +142,29 @@ class _Parser:
         else:
             kind = tokens.full_name()
             name = tokens.name()
-            tokens.need("=")
+            tokens.expect("=")
             field = ProtoField(name, self._number(), kind, label, oneof)
         if tokens.skip("["):
             while True:
                 self._option(field.options, "")
                 if not tokens.skip(","):
                     break
-            tokens.need("]")
-        tokens.need(";")
+            tokens.expect("]")
+        tokens.expect(";")
         message.fields.append(field)
 
     def _map(self, message: ProtoMessage) -> ProtoField:
         tokens = self._tokens
         tokens.take()
-        tokens.need("<")
+        tokens.expect("<")
         key = tokens.name()
         if key not in _KEYS:
             raise ProtoInvalid(f"invalid key type {key!r} of a map; expected an integer type, bool or string")
-        tokens.need(",")
+        tokens.expect(",")
         value = tokens.full_name()
-        tokens.need(">")
+        tokens.expect(">")
         name = tokens.name()
-        tokens.need("=")
+        tokens.expect("=")
         number = self._number()
         entry = ProtoMessage(map_entry_name(name), synthetic=True)
         entry.fields = [ProtoField("key", 1, key), ProtoField("value", 2, value)]
@@ -180,7 +180,7 @@ class _Parser:
     def _enum(self) -> ProtoEnum:
         tokens = self._tokens
         enum = ProtoEnum(tokens.name())
-        tokens.need("{")
+        tokens.expect("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
                 continue
@@ -191,11 +191,11 @@ class _Parser:
                 self._skip_to(";")
             else:
                 name = tokens.name()
-                tokens.need("=")
+                tokens.expect("=")
                 enum.values.append((name, tokens.integer()))
                 if tokens.skip("["):
                     self._skip_to("]")
-                tokens.need(";")
+                tokens.expect(";")
         if not enum.values:
             raise ProtoInvalid(f"the enum {enum.name} has no values")
         return enum
@@ -205,21 +205,21 @@ class _Parser:
     def _option(self, options: dict[str, Any], end: str) -> None:
         """Read one option; repeated options become a list."""
         name = self._option_name()
-        self._tokens.need("=")
+        self._tokens.expect("=")
         value = self._value()
         if name in options:
             before = options[name]
             value = [*(before if isinstance(before, list) else [before]), value]
         options[name] = value
         if end:
-            self._tokens.need(end)
+            self._tokens.expect(end)
 
     def _option_name(self) -> str:
         tokens, name = self._tokens, ""
         while True:
             if tokens.skip("("):
                 name += f"({tokens.full_name().removeprefix('.')})"
-                tokens.need(")")
+                tokens.expect(")")
             else:
                 name += tokens.name()
             if not tokens.skip("."):
@@ -259,7 +259,7 @@ class _Parser:
                 name = f"[{tokens.full_name()}"
                 while tokens.skip("/"):
                     name += f"/{tokens.full_name()}"
-                tokens.need("]")
+                tokens.expect("]")
             else:
                 name = tokens.name()
             tokens.skip(":")
@@ -279,14 +279,14 @@ class _Parser:
         tokens = self._tokens
         tokens.take()
         tokens.name()
-        tokens.need("=")
+        tokens.expect("=")
         self._number()
         if tokens.skip("["):
             self._skip_to("]")
         self._skip_block()
 
     def _skip_block(self) -> None:
-        self._tokens.need("{")
+        self._tokens.expect("{")
         self._skip_to("}")
 
     def _skip_to(self, end: str) -> None:

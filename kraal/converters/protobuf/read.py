@@ -19,7 +19,7 @@ from kraal.converters.protobuf.wire import Malformed, Raw
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.java_time import MS_PER_DAY, civil, day_of
-from kraal.plugins.values.logical import unscaled_decimal, wrapped
+from kraal.plugins.values.logical import narrow, unscaled_decimal
 from kraal.plugins.values.map_keys import as_key
 
 Shape = Callable[[Any], Any]
@@ -98,14 +98,14 @@ class ProtobufReader:
         if schema.type is Type.MAP:
             return self._map(field.inner, schema)
         if field.repeated:
-            item = self._value(field, _required(schema.value))
+            item = self._value(field, _make_required(schema.value))
             return lambda values: [item(each) for each in values]
         return self._value(field, schema)
 
     def _value(self, field: FieldType, schema: Schema) -> Shape:
         if field.enum is not None:
             if schema.type is Type.INT32:
-                return _same
+                return _identity
             names = {number: name for name, number in reversed(field.enum.values)}
             unknown = f"UNKNOWN_ENUM_VALUE_{field.enum.name}_"
             return lambda number: names.get(number) or f"{unknown}{number}"
@@ -116,7 +116,7 @@ class ProtobufReader:
                 return self._wrapper(field.message, schema)
             return self._struct(field.message, schema)
         bits = _NARROW.get(schema.type)
-        return _same if bits is None else lambda value: wrapped(value, bits)
+        return _identity if bits is None else lambda value: narrow(value, bits)
 
     def _wrapper(self, message: MessageType, schema: Schema) -> Shape:
         field = message.fields[0]
@@ -126,8 +126,8 @@ class ProtobufReader:
 
     def _map(self, entry: MessageType, schema: Schema) -> Shape:
         key, value = entry.fields
-        of_key = self._field(key, _required(schema.key))
-        of_value = self._field(value, _required(schema.value))
+        of_key = self._field(key, _make_required(schema.key))
+        of_value = self._field(value, _make_required(schema.value))
         no_key = {} if key.kind == "message" else key.default
         no_value = {} if value.kind == "message" else value.default
 
@@ -140,12 +140,12 @@ class ProtobufReader:
         return shape
 
 
-def _required(schema: Schema | None) -> Schema:
+def _make_required(schema: Schema | None) -> Schema:
     assert schema is not None  # noqa: S101 - a list's or a map's own
     return schema
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 

@@ -72,7 +72,7 @@ class Tokens:
             return True
         return False
 
-    def need(self, word: str) -> None:
+    def expect(self, word: str) -> None:
         """Consume the next token, which must be `word`. Raises ProtoInvalid."""
         if not self.skip(word):
             raise self.wrong(repr(word))

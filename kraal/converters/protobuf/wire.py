@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.plugins.model.records import Float32
-from kraal.plugins.values.logical import wrapped
+from kraal.plugins.values.logical import narrow
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -212,16 +212,16 @@ _TEXTS: Final = frozenset({"string", "bytes"})
 
 
 def _enum(field: FieldType, raw: int) -> int | None:
-    number = wrapped(raw, 32)
+    number = narrow(raw, 32)
     is_known = field.enum is None or not field.enum.closed or field.enum.symbol(number) is not None
     return number if is_known else None
 
 
 _INTEGERS: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
-    "int32": lambda _, raw: wrapped(raw, 32),
-    "int64": lambda _, raw: wrapped(raw, 64),
+    "int32": lambda _, raw: narrow(raw, 32),
+    "int64": lambda _, raw: narrow(raw, 64),
     "uint32": lambda _, raw: raw & 0xFFFFFFFF,
-    "uint64": lambda _, raw: wrapped(raw, 64),  # a Java long, which has a sign
+    "uint64": lambda _, raw: narrow(raw, 64),  # a Java long, which has a sign
     "sint32": lambda _, raw: unzigzag(raw & 0xFFFFFFFF),
     "sint64": lambda _, raw: unzigzag(raw),
     "bool": lambda _, raw: raw != 0,

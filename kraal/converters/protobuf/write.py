@@ -77,7 +77,7 @@ class ProtobufWriter:
         ]
         members = []
 
-        def chosen(value: Struct, name: str) -> Any:
+        def encode_member(value: Struct, name: str) -> Any:
             inner = get(value)
             if inner is None:
                 return None
@@ -94,7 +94,7 @@ class ProtobufWriter:
             if field is not None:
                 name = each.name
                 put = self._field(each.schema, field)
-                members.append((field.number, lambda value, name=name: chosen(value, name), put))
+                members.append((field.number, lambda value, name=name: encode_member(value, name), put))
         return members  # type: ignore[return-value]
 
     def _field(self, schema: Schema, field: FieldType) -> Put:

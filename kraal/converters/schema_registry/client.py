@@ -33,13 +33,13 @@ class SerializationException(Exception):
     java_class: ClassVar[str] = f"{_KAFKA}.SerializationException"
 
 
-class RegistryRefuses(Exception):
+class RegistryRejected(Exception):
     """The registry rejects the client's credentials or permissions. Not an error of the record."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.AuthenticationException"
 
 
-class RegistryForbids(RegistryRefuses):
+class RegistryForbidden(RegistryRejected):
     """The registry authenticated the client but denies access."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.AuthorizationException"
@@ -172,7 +172,7 @@ class SchemaRegistry:
         return {**self.__dict__, "_made": None}
 
     def schema(self, schema_id: int, subject: str | None, doing: str) -> SchemaText:
-        """Return the schema with an ID. Raises SerializationException, RegistryRefuses, RetriableError."""
+        """Return the schema with an ID. Raises SerializationException, RegistryRejected, RetriableError."""
         return self._request(
             doing, lambda client: _from_registry_schema(client.get_schema(schema_id, subject))
         )
@@ -197,12 +197,12 @@ class SchemaRegistry:
         )
         return int(schema_id or 0)
 
-    def latest(self, subject: str, doing: str) -> tuple[int, SchemaText]:
+    def latest_schema(self, subject: str, doing: str) -> tuple[int, SchemaText]:
         """Return ID and schema of a subject's latest version. Raises the same errors as `schema`."""
         version = self._request(doing, lambda client: client.get_latest_version(subject))
         return int(version.schema_id or 0), _from_registry_schema(version.schema)
 
-    def named_by(self, schema: SchemaText, doing: str) -> dict[str, SchemaText]:
+    def referenced_schemas(self, schema: SchemaText, doing: str) -> dict[str, SchemaText]:
         """Return all schemas that a schema references, directly or not, by name. Raises the same errors as `schema`."""
         schemas: dict[str, SchemaText] = {}
         self._gather(schema, doing, schemas, 0)
@@ -233,9 +233,9 @@ class SchemaRegistry:
             if exc.http_status_code in _PASSING:
                 raise RetriableError(text) from exc
             if exc.http_status_code == 401:  # noqa: PLR2004 - HTTP's
-                raise RegistryRefuses(text) from exc
+                raise RegistryRejected(text) from exc
             if exc.http_status_code == 403:  # noqa: PLR2004 - HTTP's
-                raise RegistryForbids(text) from exc
+                raise RegistryForbidden(text) from exc
             raise SerializationException(text) from exc
         except httpx2.TransportError as exc:
             where = ",".join(self._settings.urls)

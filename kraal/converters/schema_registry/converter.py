@@ -78,7 +78,7 @@ class Format(Protocol):
     def writes_null(self, schema: Schema | None) -> bool:
         """Return whether null is encoded (True) or a tombstone (False). Raises DataException if null is not allowed."""
 
-    def described(self, schema: Schema | None) -> Described:
+    def describe(self, schema: Schema | None) -> Described:
         """Return the schema to register for a Connect schema."""
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
@@ -205,19 +205,19 @@ class RegistryConverter(Converter):
 
     def _encoder(self, topic: str, schema: Schema | None) -> tuple[bytes, Encode]:
         title, registry = self._format.title, self._registry
-        described = self._format.described(schema)
+        described = self._format.describe(schema)
         subject, written = self._subject(topic, described.name), described.schema
         if self._registers:
             doing = f"cannot register {title} schema under subject {subject}: {written.text}"
             schema_id = registry.register(subject, written, doing, normalize=self._normalize)
         elif self._latest:
             doing = f"cannot get the latest {title} schema of subject {subject}"
-            schema_id, written = registry.latest(subject, doing)
+            schema_id, written = registry.latest_schema(subject, doing)
         else:
             doing = f"cannot find {title} schema under subject {subject}: {written.text}"
             schema_id = registry.id_of(subject, written, doing, normalize=self._normalize)
         self._check_kind(written, schema_id)
-        named = registry.named_by(written, doing)
+        named = registry.referenced_schemas(written, doing)
         return MAGIC + schema_id.to_bytes(4, "big"), self._format.encoder(schema, written, named)
 
     def _decoder(self, topic: str, schema_id: int) -> Decode:
@@ -226,7 +226,7 @@ class RegistryConverter(Converter):
         subject = self._subject(topic, None) if self._strategy == keys.TOPIC_NAME else None
         written = registry.schema(schema_id, subject, doing)
         self._check_kind(written, schema_id)
-        named = registry.named_by(written, doing)
+        named = registry.referenced_schemas(written, doing)
 
         def version_of(name: str | None) -> int | None:
             version_subject = subject or self._subject(topic, name)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.layers import bootstrap, merge_layers
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.clients.record_size import (
     DEFAULT_BYTES,
@@ -233,7 +233,7 @@ class DeadLetters:
             )
 
     def _settings(self, client: Client, client_id: str) -> dict[str, Any]:
-        overrides = layered(self._worker, self._connector, client)
+        overrides = merge_layers(self._worker, self._connector, client)
 
         def key_name(key: str) -> str:
             written = (f"{client}.override.{key}", f"{client}.{key}")

@@ -26,7 +26,7 @@ from typing import Protocol
 
 from kraal.core.ids import TaskId
 from kraal.core.lease import MUST_NOT_WRITE
-from kraal.core.logging import carried
+from kraal.core.logging import with_subject
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.session.session import SparkAway
@@ -267,7 +267,7 @@ class KeepAlive:
             if remaining_s > 0 or self._is_committing:
                 self._schedule(max(remaining_s, self._timing.every_s))
                 return
-            run = carried(self._run)
+            run = with_subject(self._run)
             self._thread = threading.Thread(target=run, name=f"keep-alive-{self._task}", daemon=True)
             self._thread.start()
 

@@ -126,15 +126,15 @@ class ChainedRun:
 
     # --- Listener -------------------------------------------------------------------------------------------
 
-    def up(self) -> None:
+    def on_up(self) -> None:
         """Make the chain when the JVM is up."""
         with self._lock:
             if self._phase is _Phase.WAITING:
                 self._phase = _Phase.OPENING
                 self._host.submit(self._open, may_block=True)
 
-    def down(self, why: str) -> None:
-        """End with the JVM, or continue to wait for it."""
+    def on_down(self, why: str) -> None:
+        """End the run, because the JVM has exited, or continue to wait for the JVM."""
         with self._calls:
             if (inner := self._inner) is not None:
                 self._lost = why
@@ -149,7 +149,7 @@ class ChainedRun:
 
     def tick(self) -> None:
         """Retry the creation of a chain; stop waiting for one that does not close."""
-        self.up()
+        self.on_up()
         with self._lock:
             if self._phase is _Phase.CLOSING and time.monotonic() > self._closed_by_s:
                 log.warning(

@@ -44,13 +44,13 @@ class JavaSinkPass:
                 rows = sink_rows_of(answer["rows"], buffers)
                 result.written += rows.num_rows
                 yield rows
-                yield from self._left_out(part, answer["faults"], result)
+                yield from self._take_dead_letters(part, answer["faults"], result)
         yield pa.RecordBatch.from_pylist([{"note": result.summary().note()}], OUT)
 
-    def _left_out(
+    def _take_dead_letters(
         self, part: pa.RecordBatch, faults: list[dict[str, object]], result: PassResult
     ) -> Iterator[pa.RecordBatch]:
-        """Count the records that failed; yield those that become dead letters, as they came."""
+        """Count the records that failed; yield those that become dead letters, unchanged."""
         if not faults:
             return
         failed = part.take(pa.array([each.pop("row") for each in faults], pa.int64()))

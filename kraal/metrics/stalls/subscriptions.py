@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kraal.config import java_regex
 from kraal.core.errors import PatternTooSlow
 from kraal.core.ids import Config, ConnectorName, State, TaskId
-from kraal.core.printable import first_of
+from kraal.core.printable import join_first
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
@@ -57,7 +57,7 @@ def empty_sinks(snapshot: Snapshot, current: CurrentMetrics) -> list[EmptySink]:
     return sinks
 
 
-def unassigned(sinks: Iterable[EmptySink], topics: Collection[str]) -> Mapping[TaskId, str]:
+def unassigned_reasons(sinks: Iterable[EmptySink], topics: Collection[str]) -> Mapping[TaskId, str]:
     """Return the reasons by task; a task without a reason may be a spare member of its group."""
     reasons = ((sink, _reason(sink, topics)) for sink in sinks)
     return {task: reason for sink, reason in reasons if reason is not None for task in sink.tasks}
@@ -73,7 +73,7 @@ def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
     else:
         topic_names = [each.strip() for each in names.split(",") if each.strip()]
         matches = any(each in topics for each in topic_names)
-        missing = f"None of its topics exists: {first_of(topic_names, _MAX_NAMES)}"
+        missing = f"None of its topics exists: {join_first(topic_names, _MAX_NAMES)}"
     if not matches:
         return missing
     if sink.is_complete:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Self
 
 from kraal.core.logging import working_for
-from kraal.metrics.stalls.subscriptions import EmptySink, empty_sinks, unassigned
+from kraal.metrics.stalls.subscriptions import EmptySink, empty_sinks, unassigned_reasons
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Published
@@ -57,7 +57,7 @@ class StallWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the thread; a lookup in progress ends by itself."""
+        """Stop the thread; a lookup in progress is not interrupted."""
         self._closed.set()
 
     def check(self) -> None:
@@ -80,7 +80,7 @@ class StallWatch:
                 log.info("No longer stalled: %s", subject)
         if len(ended) > MAX_LINES:
             log.info("No longer stalled: %d more", len(ended) - MAX_LINES)
-        if _down(before) != _down(self._kinds):
+        if _parts_down(before) != _parts_down(self._kinds):
             self._on_down()
 
     def _look_up(self) -> None:
@@ -91,7 +91,7 @@ class StallWatch:
             metrics.set_unassigned({})
         elif sinks != self._sinks or metrics.time.now() - self._lookup_s >= LOOKUP_INTERVAL_S:
             self._sinks, self._lookup_s = sinks, metrics.time.now()
-            metrics.set_unassigned(unassigned(sinks, frozenset(self._topics())))
+            metrics.set_unassigned(unassigned_reasons(sinks, frozenset(self._topics())))
 
     def _run(self) -> None:
         while not self._closed.wait(CHECK_INTERVAL_S):
@@ -101,6 +101,6 @@ class StallWatch:
                 log.warning("Failed to look for stalled tasks", exc_info=True)
 
 
-def _down(kinds: Mapping[str, str]) -> set[str]:
+def _parts_down(kinds: Mapping[str, str]) -> set[str]:
     """Return the parts that are down."""
     return {subject for subject, kind in kinds.items() if kind == "down"}

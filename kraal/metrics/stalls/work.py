@@ -74,7 +74,7 @@ class Backlog:
 def next_exact_backlog(
     before: Backlog | None, records: int, read_total: int, now_s: float, paused: int
 ) -> Backlog:
-    """Return an exact backlog after another report of it: to stand is to grow. Pure."""
+    """Return an exact backlog after another report of it; an unchanged one counts as growing. Pure."""
     since_s = now_s if records else None
     if before is not None and before.read_total == read_total and 0 < before.records <= records:
         since_s = before.grows_since_s

@@ -138,7 +138,7 @@ def _all_named(registry: Registry, config: Config) -> Iterable[_Named]:
     near = _home(registry, config)
     for role in _ROLES:
         for alias in dict.fromkeys(split_list(config.get(role.key) or "")):
-            yield _named(registry, config, role, alias, near)
+            yield _load_named(registry, config, role, alias, near)
 
 
 def _home(registry: Registry, config: Config) -> str | None:
@@ -149,7 +149,7 @@ def _home(registry: Registry, config: Config) -> str | None:
         return None
 
 
-def _named(registry: Registry, config: Config, role: _Role, alias: str, near: str | None) -> _Named:
+def _load_named(registry: Registry, config: Config, role: _Role, alias: str, near: str | None) -> _Named:
     prefix = f"{role.key}.{alias}."
     written = trim(config.get(f"{prefix}type") or "")
     full = registry.resolve(written)

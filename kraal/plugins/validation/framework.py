@@ -93,11 +93,11 @@ def with_version(base: ConfigDef, versions: Sequence[str]) -> ConfigDef:
 def with_hidden_versions(base: ConfigDef) -> ConfigDef:
     """Return the keys with the version keys of converters that the config does not name hidden, without choices."""
     return base.merge(
-        replace(base[name + VERSION_SUFFIX], recommender=_shown_with(name)) for name in CONVERTERS
+        replace(base[name + VERSION_SUFFIX], recommender=_show_with(name)) for name in CONVERTERS
     )
 
 
-def _shown_with(name: str) -> Recommender:
+def _show_with(name: str) -> Recommender:
     """Return a recommender that shows its key if the named key has a value."""
     return lambda _name, values: Recommendation(visible=values.get(name) is not None)
 

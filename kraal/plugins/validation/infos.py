@@ -129,7 +129,7 @@ def framework_infos(
     return ConfigInfos(name=name, error_count=count, groups=tuple(groups), configs=(*unknown, *declared))
 
 
-def prefixed_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
+def prefix_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
     """Join the keys of one plugin or client with their values, under a prefix; each key with errors counts once.
 
     Source: AbstractHerder.prefixedConfigInfos.
@@ -151,7 +151,7 @@ def prefixed_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefi
     )
 
 
-def merged_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
+def merge_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
     """Merge infos: add error counts and remove duplicate groups. Source: AbstractHerder.mergeConfigInfos."""
     listed = tuple(parts)
     return ConfigInfos(

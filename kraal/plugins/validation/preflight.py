@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Final
 
-from kraal.config.clients.layers import layered
+from kraal.config.clients.layers import merge_layers
 from kraal.config.connector.keys import CONSUMER_OVERRIDE, NAME, PRODUCER_OVERRIDE
 from kraal.config.connector.source import (
     BOUNDARY_INTERVAL,
@@ -92,7 +92,9 @@ def check_interval(worker: Mapping[str, str], config: Config, values: Values) ->
     boundary, interval = values[TRANSACTION_BOUNDARY], values[BOUNDARY_INTERVAL]
     if boundary.errors or interval.errors or str(boundary.value).lower() != BY_INTERVAL:
         return
-    producer = layered(worker, {key: text for key, text in config.items() if text is not None}, "producer")
+    producer = merge_layers(
+        worker, {key: text for key, text in config.items() if text is not None}, "producer"
+    )
     timeout = producer.get(_TRANSACTION_TIMEOUT, _DEFAULT_TRANSACTION_TIMEOUT_MS)
     text = interval.value if interval.value is not None else worker.get(_FLUSH_INTERVAL, _DEFAULT_FLUSH_MS)
     if _NUMBER.fullmatch(timeout) and _NUMBER.fullmatch(str(text)) and int(str(text)) > int(timeout):
@@ -111,7 +113,7 @@ def _boundary_objection(make: Callable[[], Connector], config: dict[str, str]) -
         raise
     except Exception as exc:
         log.exception("Failed while validating connector support for transaction boundaries")
-        return _unexpected(exc)
+        return _unexpected_text(exc)
 
 
 def _objection(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
@@ -122,13 +124,13 @@ def _objection(make: Callable[[], Connector], config: dict[str, str]) -> str | N
         raise
     except Exception as exc:
         log.exception("Failed while validating connector support for exactly-once semantics")
-        return _unexpected(exc)
+        return _unexpected_text(exc)
     if supported is None:
         return _UNKNOWN
     return None if supported else _UNSUPPORTED
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected_text(error: Exception) -> str:
     reason = str(error).strip()
     end = f": {reason}" if reason else "; please see the worker logs for more details."
     return f"An unexpected error occurred during validation{end}"

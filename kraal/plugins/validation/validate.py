@@ -51,13 +51,13 @@ from kraal.plugins.validation.infos import (
     ConfigInfos,
     ConfigKeyInfo,
     framework_infos,
-    merged_infos,
-    prefixed_infos,
+    merge_infos,
+    prefix_infos,
 )
 from kraal.plugins.validation.preflight import check_delivery, check_interval, check_sink_group
 from kraal.plugins.validation.real_time import real_time_errors
 from kraal.plugins.validation.spark_cluster import add_cluster_errors
-from kraal.plugins.versions import is_invalid, mismatch, specified
+from kraal.plugins.versions import check_specification, is_invalid, mismatch
 
 _NULL_VALUE = "Null value can not be supplied as the configuration value."
 
@@ -100,7 +100,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
     parts = [framework, *_overrides(plugin, worker.override_policy, config)]
     parts += _converters(registry, config, values, near=plugin.location)
-    return merged_infos(class_name, parts)
+    return merge_infos(class_name, parts)
 
 
 def validate_for_rest(registry: Registry, worker: WorkerDefaults, plugin: str, config: Config) -> ConfigInfos:
@@ -135,7 +135,7 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
             )
         raise NotFound(f"Unknown plugin {name}.")
     available = registry.versions(plugin.name)
-    if version is not None and (wrong := mismatch(plugin.name, specified(version), available)):
+    if version is not None and (wrong := mismatch(plugin.name, check_specification(version), available)):
         raise BadRequest(wrong)
     plugin = registry.find(plugin.name, plugin.kind, wanted=version) or plugin
     keys = list(plugin.config_def)
@@ -221,7 +221,7 @@ def _converters(
             if settings.get(CONVERTER_TYPE) is None:
                 settings[CONVERTER_TYPE] = role
             keys = {each.name: each for each in plugin.config_def}
-            parts.append(prefixed_infos(keys, plugin.config_def.validate(settings), f"{key}."))
+            parts.append(prefix_infos(keys, plugin.config_def.validate(settings), f"{key}."))
     return parts
 
 
@@ -262,7 +262,7 @@ def _client_overrides(request: OverrideRequest, policy: WorkerPolicy, prefix: st
     typed = {
         name: ConfigValue(name=name, value=value, errors=tuple(errors))
         for name, raw in request.overrides.items()
-        for value, errors in [_typed(keys, name, raw)]
+        for value, errors in [_parse_override(keys, name, raw)]
     }
     if isinstance(policy, OverridePolicy | Allowlist):
         objections = {name: policy.objection(name) for name in typed}
@@ -271,10 +271,10 @@ def _client_overrides(request: OverrideRequest, policy: WorkerPolicy, prefix: st
         right = {name: raw for name, raw in request.overrides.items() if not typed[name].errors}
         values = [value for value in typed.values() if value.errors]
         values += policy.validate(replace(request, overrides=right))
-    return prefixed_infos(keys, values, prefix)
+    return prefix_infos(keys, values, prefix)
 
 
-def _typed(keys: Mapping[str, Key], name: str, raw: str | None) -> tuple[object, list[str]]:
+def _parse_override(keys: Mapping[str, Key], name: str, raw: str | None) -> tuple[object, list[str]]:
     """Parse an override by its client's key; return the value and the errors."""
     if name not in keys:
         return raw, []

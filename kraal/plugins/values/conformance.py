@@ -70,12 +70,12 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
         case Type.ARRAY:
             inner = f"element of array {location}"
             for each in value:
-                _validate(_required(schema.value, inner), each, inner)
+                _validate(_require_value(schema.value, inner), each, inner)
         case Type.MAP:
             of_key, of_value = f"key of map {location}", f"value of map {location}"
             for key, each in value.items():
-                _validate(_required(schema.key, of_key), key, of_key)
-                _validate(_required(schema.value, of_value), each, of_value)
+                _validate(_require_value(schema.key, of_key), key, of_key)
+                _validate(_require_value(schema.value, of_value), each, of_value)
         case _:
             pass
 
@@ -89,7 +89,7 @@ def _validate_struct(schema: Schema, value: Struct) -> None:
             validate(field.schema, item, field.name)
 
 
-def _required(schema: Schema | None, location: str) -> Schema:
+def _require_value(schema: Schema | None, location: str) -> Schema:
     if schema is None:
         raise DataException(f"No schema defined for {location}")
     return schema

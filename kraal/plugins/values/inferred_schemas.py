@@ -12,7 +12,7 @@ from kraal.plugins.model.records import DATE, TIME, TIMESTAMP, DataException, In
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.java_time import MS_PER_DAY
 from kraal.plugins.values.java_values import exact_float32, float32, java_class
-from kraal.plugins.values.logical import time_of, wrapped
+from kraal.plugins.values.logical import narrow, time_of
 
 _WIDTH: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 """The number types, from narrowest to widest."""
@@ -31,11 +31,11 @@ class SchemaMerger:
         """Merge a parsed value; null has no effect."""
         if latest is None or latest[0] is None or not self._compatible:
             return
-        self.common = latest[0] if self.common is None else _merged(self.common, latest[0])
+        self.common = latest[0] if self.common is None else _merge(self.common, latest[0])
         self._compatible = self.common is not None
 
 
-def _merged(previous: Schema, latest: Schema) -> Schema | None:
+def _merge(previous: Schema, latest: Schema) -> Schema | None:
     if previous.type is latest.type:
         return latest  # both are required: parsed schemas are never optional
     if previous.type in _WIDTH and latest.type in _WIDTH:
@@ -43,7 +43,7 @@ def _merged(previous: Schema, latest: Schema) -> Schema | None:
     return None
 
 
-def aligned(schema: Schema | None, value: Any) -> Any:
+def align(schema: Schema | None, value: Any) -> Any:
     """Convert an element to the common schema. Raises DataException."""
     if schema is None:
         return value
@@ -53,7 +53,7 @@ def aligned(schema: Schema | None, value: Any) -> Any:
         return value
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return _aligned_whole(schema, _long(value))
+            return _align_struct(schema, _long(value))
         case Type.FLOAT32:
             return (
                 float32(_double(value)) if isinstance(value, float) else exact_float32(Decimal(_long(value)))
@@ -64,8 +64,8 @@ def aligned(schema: Schema | None, value: Any) -> Any:
             return value
 
 
-def _aligned_whole(schema: Schema, value: int) -> Any:
-    number = wrapped(value, _BITS[schema.type])
+def _align_struct(schema: Schema, value: int) -> Any:
+    number = narrow(value, _BITS[schema.type])
     match schema.name:
         case str() as name if name == DATE:
             return Instant(number * MS_PER_DAY)

@@ -9,7 +9,7 @@ from kraal.plugins.model.schema import Schema
 from kraal.plugins.values.java_time import MS_PER_DAY
 
 
-def wrapped(value: int, bits: int) -> int:
+def narrow(value: int, bits: int) -> int:
     """Truncate an integer to its lowest bits, as Java's casts do."""
     half = 1 << (bits - 1)
     return ((value + half) & ((1 << bits) - 1)) - half
@@ -70,7 +70,7 @@ def date_days(value: Instant) -> int:
     days, remainder = divmod(value.ms, MS_PER_DAY)
     if remainder:
         raise DataException("Kafka Connect Date type should not have any time fields set to non-zero values.")
-    return wrapped(days, 32)
+    return narrow(days, 32)
 
 
 def date_of(days: int) -> Instant:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import STRING, Schema, Type
-from kraal.plugins.values.inferred_schemas import SchemaMerger, aligned
+from kraal.plugins.values.inferred_schemas import SchemaMerger, align
 from kraal.plugins.values.java_time import MS_PER_DAY, day_of, iso_date, iso_time
 from kraal.plugins.values.java_values import exact_float32, java_class, java_text
 from kraal.plugins.values.logical import decimal_parts
@@ -164,7 +164,7 @@ class _Parser:
         while tokens.has_next():
             if tokens.take("]"):
                 schema = Schema(type=Type.ARRAY, value=schemas.common)
-                return schema, [aligned(schemas.common, each) for each in items]
+                return schema, [align(schemas.common, each) for each in items]
             if tokens.take(","):
                 raise DataException(f"Unable to parse an empty array element: {tokens.text}")
             element = self.parse(embedded=True)
@@ -183,7 +183,7 @@ class _Parser:
         while tokens.has_next():
             if tokens.take("}"):
                 of_value = values.common if keys.common is not None else None
-                pairs = {as_key(aligned(keys.common, k)): aligned(of_value, v) for k, v in items.items()}
+                pairs = {as_key(align(keys.common, k)): align(of_value, v) for k, v in items.items()}
                 return Schema(type=Type.MAP, key=keys.common, value=of_value), pairs
             if tokens.take(","):
                 raise DataException(f"Unable to parse a map entry with no key or value: {tokens.text}")

@@ -24,7 +24,7 @@ from actors.messages.herder import CreateConnector, PutTaskConfigs
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.cluster.state.cluster_state import ConnectorEntry
 from kraal.cluster.views import rest as view
-from kraal.core.errors import Momentary, NotFound, NotLeader, NotOwner, TimedOut
+from kraal.core.errors import NotFound, NotLeader, NotOwner, RetryableConflict, TimedOut
 from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId
 from kraal.plugins.registry import Registry
 from kraal.protocol.group import ConnectProtocol
@@ -154,7 +154,7 @@ class EmbeddedCluster:
         """Supply a task with more records, on whichever worker it runs."""
         self.outside.supply[task] = self.outside.supply.get(task, 0) + records
         for worker in self.awake:
-            worker.engine.look(task)
+            worker.engine.poll_now(task)
 
     def advance(self, seconds: float) -> None:
         """Advance the virtual time."""
@@ -177,13 +177,13 @@ class EmbeddedCluster:
         deadline = self.clock.now() + timeout_s
         while True:
             try:
-                return self._forwarded(message, via or self.awake[0])
-            except (Momentary, NotLeader, NotOwner):
+                return self._forward(message, via or self.awake[0])
+            except (RetryableConflict, NotLeader, NotOwner):
                 if self.clock.now() >= deadline:
                     raise
             self.advance(0.5)
 
-    def _forwarded(self, message: Ask[R], worker: ClusterWorker) -> R:
+    def _forward(self, message: Ask[R], worker: ClusterWorker) -> R:
         for _ in range(HOPS):
             try:
                 return self.ask(worker, message)

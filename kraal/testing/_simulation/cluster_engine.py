@@ -109,7 +109,7 @@ class ClusterRun(FakeRun):
 
     @override
     def begin(self) -> None:
-        self._worker.opened(self)
+        self._worker.on_opened(self)
         super().begin()
 
     @override
@@ -141,7 +141,7 @@ class PluginRun(ClusterRun):
         self._report(Opened(version=version))
 
     @override
-    def look(self) -> None:
+    def poll_now(self) -> None:
         self._schedule_poll(BATCH_S)
 
     @override
@@ -183,7 +183,7 @@ class PluginRun(ClusterRun):
         self._report(done)
 
     @override
-    def ended(self) -> None:
+    def on_ended(self) -> None:
         try:
             self._work.close()
         except Exception:

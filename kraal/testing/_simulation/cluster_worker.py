@@ -67,7 +67,7 @@ class ClusterWorker:
         self._host.spawn(self._outside_world, _Caller, lambda _: None)
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
         self.engine = ClusterEngine(self, cluster.outside, self._place())
-        self.assembly = assemble(self._parts(), self._gave_up)
+        self.assembly = assemble(self._parts(), self._on_actor_given_up)
 
     def _parts(self) -> Parts:
         cluster = self._cluster
@@ -162,7 +162,7 @@ class ClusterWorker:
         self._host.freeze(frozen=False)
         self.group.thaw()
         for task in self.engine.running:
-            self.engine.look(task)
+            self.engine.poll_now(task)
 
     @property
     def actors(self) -> list[str]:
@@ -182,7 +182,7 @@ class ClusterWorker:
         """Call `call` outside of all actors after a delay; dropped if the worker is dead, delayed if it is frozen."""
         self._clock.after(delay_s, self._outside_world, _Call(call))
 
-    def opened(self, run: FakeRun) -> None:
+    def on_opened(self, run: FakeRun) -> None:
         """Check that a new run is the only one of its task."""
         owners = self._cluster.other_owners(run.task, self)
         if owners:
@@ -195,7 +195,7 @@ class ClusterWorker:
     def _fence(self, transactional_ids: Sequence[str]) -> None:
         self._cluster.on_fence(transactional_ids)
 
-    def _gave_up(self, name: str, error: BaseException) -> None:
+    def _on_actor_given_up(self, name: str, error: BaseException) -> None:
         self._cluster.bugs.append(f"{name} of {self.name} exhausted its restart budget: {error!r}")
 
 
@@ -219,7 +219,7 @@ class _Host:
         *,
         shares_thread: bool = False,
     ) -> None:
-        def noted(error: BaseException) -> None:
+        def on_death(error: BaseException) -> None:
             if str(error) != CRASH:
                 self._bugs.append(f"{address.name} of {self._name} died: {error!r}")
             died(error)
@@ -227,7 +227,7 @@ class _Host:
         self._addresses[address] = None
         if address.name.startswith("connector "):  # its started connector is gone as well
             self._connectors.pop(ConnectorName(address.name.removeprefix("connector ")), None)
-        self._scheduler.spawn(address, factory, noted, shares_thread=shares_thread)
+        self._scheduler.spawn(address, factory, on_death, shares_thread=shares_thread)
 
     def stop(self, address: Address) -> None:
         self._addresses.pop(address, None)
@@ -274,11 +274,11 @@ def _registry(
     fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
     connectors = {**fakes, **plugins}
     return installed.with_connectors(
-        {name: _tracked(connector, running) for name, connector in connectors.items()}
+        {name: _track(connector, running) for name, connector in connectors.items()}
     )
 
 
-def _tracked(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
+def _track(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
     """Return a connector class that adds its name to `running` while it is started."""
 
     class Tracked(connector):  # type: ignore[valid-type, misc]

@@ -82,13 +82,13 @@ class FakeEngine:
     def feed(self, task: TaskId, records: int) -> None:
         """Supply a task with more records."""
         self._supply[task] = self._supply.get(task, 0) + records
-        self.look(task)
+        self.poll_now(task)
 
-    def look(self, task: TaskId) -> None:
+    def poll_now(self, task: TaskId) -> None:
         """Have the task's open run process the available records."""
         run = self._runs.get(task)
         if run is not None:
-            run.look()
+            run.poll_now()
 
     def fail(self, task: TaskId, trace: str) -> None:
         """Fail the task's open run."""
@@ -100,7 +100,7 @@ class FakeEngine:
             self._hanging.add(task)
         else:
             self._hanging.discard(task)
-            self.look(task)
+            self.poll_now(task)
 
     def retry(self, task: TaskId, reason: str) -> None:
         """Have the task's open run report that it is retrying."""
@@ -210,12 +210,12 @@ class FakeEngine:
         """Return the range of the next records after `position`."""
         return range(position, min(self._supply.get(task, 0), position + _BATCH))
 
-    def wrote(self, task: TaskId, records: range) -> frozenset[TopicName]:
+    def on_written(self, task: TaskId, records: range) -> frozenset[TopicName]:
         """Store records as written; return their topics."""
         self.written.setdefault(task, []).extend(records)
         return frozenset({TopicName(self._topic)})
 
-    def closed(self, run: FakeRun) -> None:
+    def on_closed(self, run: FakeRun) -> None:
         """Remove a run that has ended."""
         if self._runs.get(run.task) is run:
             del self._runs[run.task]
@@ -264,7 +264,7 @@ class FakeRun:
         self.spec.assigned(1)  # for a sink, as if its topic had one partition per task
         self._report(Opened(version="1.0"))
 
-    def look(self) -> None:
+    def poll_now(self) -> None:
         """Run one batch if one was requested and records are available."""
         records = self._engine.take(self.task, self._position)
         may_read = self.spec.lease() and self.spec.may_read()
@@ -285,7 +285,7 @@ class FakeRun:
                 return
             offsets, size = {}, len(records)
         self._position = records.stop
-        topics = self._engine.wrote(self.task, records)
+        topics = self._engine.on_written(self.task, records)
         done = BatchDone(
             offsets=offsets,
             records=len(records),
@@ -315,7 +315,7 @@ class FakeRun:
     def next(self) -> None:
         """Request another batch."""
         self._asked = True
-        self.look()
+        self.poll_now()
 
     def hold(self) -> None:
         """Withdraw the request for a batch."""
@@ -345,9 +345,9 @@ class FakeRun:
         self._asked = False
         self.spec.assigned(0)
         self.spec.working(busy=False)
-        self._engine.closed(self)
-        self.ended()
+        self._engine.on_closed(self)
+        self.on_ended()
         self._report(event)
 
-    def ended(self) -> None:
+    def on_ended(self) -> None:
         """Release the resources of `opening`; none here."""

@@ -94,7 +94,7 @@ class FakeGroup:
         self._unknown_since_s: float | None = None
         self._is_lost = False
         self._frozen: deque[object] | None = None
-        scheduler.spawn(self.address, lambda: self, self._died)
+        scheduler.spawn(self.address, lambda: self, self._on_death)
 
     # -- Group ---------------------------------------------------------------------------------------------
 
@@ -155,14 +155,14 @@ class FakeGroup:
             case _Order():
                 self._execute(message.what)
             case _Prepared():
-                self._prepared(message)
+                self._on_prepared(message)
             case _Retry():
                 self._retry(message)
             case _HeartbeatDue():
                 self._send_heartbeat()
                 self._clock.after(min(HEARTBEAT_S, self._options.heartbeat_interval_s), self.address, message)
             case Answer():
-                self._answered(message)
+                self._on_answer(message)
             case _:
                 raise TypeError(message)
 
@@ -198,13 +198,13 @@ class FakeGroup:
             expelled=self._expelled, away_s=self._clock.now() - self._confirmed_s
         )
 
-        def done(future: Future[None]) -> None:
+        def on_done(future: Future[None]) -> None:
             failed = future.cancelled() or future.exception() is not None
             self.address.tell(_Prepared(attempt, failed))
 
-        future.add_done_callback(done)
+        future.add_done_callback(on_done)
 
-    def _prepared(self, message: _Prepared) -> None:
+    def _on_prepared(self, message: _Prepared) -> None:
         if message.attempt != self._attempt or not self._joining:
             return
         if message.failed:
@@ -234,21 +234,21 @@ class FakeGroup:
         else:
             self._send_join()
 
-    def _answered(self, answer: Answer) -> None:
+    def _on_answer(self, answer: Answer) -> None:
         request = answer.request
         if answer.refusal is Refusal.UNREACHABLE:
             self._unreachable(request)
             return
-        self._reached()
+        self._on_reached()
         if isinstance(request, Heartbeat):
             self._handle_heartbeat(request, answer)
         elif request.attempt == self._attempt and self._joining:
             if isinstance(request, JoinGroup):
-                self._joined(answer)
+                self._on_joined(answer)
             elif isinstance(request, SyncGroup):
-                self._synced(request, answer)
+                self._on_synced(request, answer)
 
-    def _joined(self, answer: Answer) -> None:
+    def _on_joined(self, answer: Answer) -> None:
         match answer.refusal:
             case None:
                 self._generation, self._protocol = answer.generation, answer.protocol
@@ -261,7 +261,7 @@ class FakeGroup:
                 self._reset(expelled=True)
                 self._prepare()
             case _:
-                self._require_hooks().lost(f"the group rejected this worker: {answer.refusal}")
+                self._require_hooks().on_lost(f"the group rejected this worker: {answer.refusal}")
                 self._attempt += 1
                 self._clock.after(5.0, self.address, _Retry(self._attempt, prepare=True))
 
@@ -276,12 +276,12 @@ class FakeGroup:
             last_generation=self._last_generation,
         )
 
-    def _synced(self, request: SyncGroup, answer: Answer) -> None:
+    def _on_synced(self, request: SyncGroup, answer: Answer) -> None:
         if answer.refusal is None:
             self._joining = self._expelled = False
             self._last_generation = self._generation
             self._confirm(request)
-            self._require_hooks().joined(
+            self._require_hooks().on_joined(
                 protocol=self._protocol,
                 generation=self._generation,
                 member_id=self.member_id,
@@ -323,9 +323,9 @@ class FakeGroup:
         if not self._is_lost and self._clock.now() - since_s > self._options.heartbeat_interval_s:
             self._is_lost = True
             self.lost += 1
-            self._require_hooks().lost("the group's coordinator is unknown")
+            self._require_hooks().on_lost("the group's coordinator is unknown")
 
-    def _reached(self) -> None:
+    def _on_reached(self) -> None:
         self._unknown_since_s = None
         if self._is_lost:
             self._is_lost = False
@@ -359,5 +359,5 @@ class FakeGroup:
         assert self._hooks is not None  # noqa: S101 - `start` came first
         return self._hooks
 
-    def _died(self, error: BaseException) -> None:
+    def _on_death(self, error: BaseException) -> None:
         raise AssertionError(f"the fake group of {self._name} has an error") from error

@@ -132,7 +132,7 @@ class FakeGroupBroker:
         self._state = "empty"
         self._ids = 0
         self._number = 0
-        scheduler.spawn(self.address, lambda: self, self._died)
+        scheduler.spawn(self.address, lambda: self, self._on_death)
 
     @property
     def members(self) -> frozenset[str]:
@@ -223,7 +223,7 @@ class FakeGroupBroker:
         member.join = request
         if not news and self._state in ("completing", "stable"):
             self._renew_session(member_id)
-            self._joined(member_id, request)
+            self._on_joined(member_id, request)
             return
         member.waiting = request
         self._renew_session(member_id)
@@ -294,10 +294,10 @@ class FakeGroupBroker:
         for member_id, member in self._members.items():
             request, member.waiting = member.waiting, None
             if isinstance(request, JoinGroup):
-                self._joined(member_id, request)
+                self._on_joined(member_id, request)
             self._renew_session(member_id)
 
-    def _joined(self, member_id: str, request: JoinGroup) -> None:
+    def _on_joined(self, member_id: str, request: JoinGroup) -> None:
         self._answer(
             request,
             member_id=member_id,
@@ -380,7 +380,7 @@ class FakeGroupBroker:
             )
         )
 
-    def _died(self, error: BaseException) -> None:
+    def _on_death(self, error: BaseException) -> None:
         raise AssertionError("the fake coordinator has an error") from error
 
 

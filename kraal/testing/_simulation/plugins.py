@@ -71,15 +71,15 @@ class FakeSourceConnector(Connector):
     @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
         self._config = config
-        self._called("start")
+        self._record_call("start")
 
     @override
     def stop(self) -> None:
-        self._called("stop")
+        self._record_call("stop")
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        self._called("task_configs")
+        self._record_call("task_configs")
         count = int(self._config.get("fake.tasks", str(max_tasks)))
         return [{"number": str(n)} for n in range(count)]
 
@@ -99,7 +99,7 @@ class FakeSourceConnector(Connector):
 
     def _agrees(self, config: Mapping[str, str]) -> bool:
         self._config = config
-        self._called("alter_offsets")
+        self._record_call("alter_offsets")
         match config.get("fake.offsets"):
             case None:
                 return False
@@ -110,7 +110,7 @@ class FakeSourceConnector(Connector):
             case sentence:
                 raise ValueError(sentence)
 
-    def _called(self, method: str) -> None:
+    def _record_call(self, method: str) -> None:
         self.calls.append((self._config["name"], method))
         if self._config.get("fail.in") == method:
             raise RuntimeError(f"{method} was configured to fail")

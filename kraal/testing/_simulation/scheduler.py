@@ -144,7 +144,7 @@ class Scheduler:
         if cell is not None:
             self._end(cell)
             address.bind(None)
-            address.fail_open(f"{address.name} was stopped")
+            address.fail_pending(f"{address.name} was stopped")
 
     def addresses(self) -> list[Address]:
         """Return the addresses of all living actors."""
@@ -196,7 +196,7 @@ class Scheduler:
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
         """Run until `done()`: first in virtual time, then waiting for real threads.
 
-        `timeout_s` is real time without any message; with `real_time` it is all there is.
+        `timeout_s` limits the real time without any message; with `real_time`, the total time.
         """
         deadline = time.monotonic() + timeout_s
         while not done():

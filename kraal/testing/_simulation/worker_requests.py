@@ -23,13 +23,13 @@ def ask_leader(
     _check_key(leader, key)
     answer: Future[None] = Future()
     future = leader.assembly.herder.question(message)
-    future.add_done_callback(lambda done: settle(answer, None, _refused(done.exception())))
+    future.add_done_callback(lambda done: settle(answer, None, _as_peer_error(done.exception())))
     late = PeerFailed(f"{url} gave no answer")
     sender.later(ANSWER_TIMEOUT_S, lambda: settle(answer, None, late))
     return answer
 
 
-def _refused(error: BaseException | None) -> BaseException | None:
+def _as_peer_error(error: BaseException | None) -> BaseException | None:
     """Return an error as another worker's REST API reports it."""
     if not isinstance(error, KraalError):
         return error

@@ -51,7 +51,7 @@ def fields_read(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tup
     return fields, () if part.sure else (is_null(part),)
 
 
-def built(
+def build_struct(
     schema: Schema, fields: Mapping[str, Part], *, schemaless: bool = False
 ) -> tuple[Part, tuple[Expression, ...]]:
     """Return a struct of `fields`, and doubts for rows with a required field that is null. Raises ByRecords."""

@@ -27,7 +27,7 @@ THURSDAY: Final = 3
 """Weekday of 1 January 1970, counted from Monday."""
 
 
-class PatternRefused(ValueError):
+class UnsupportedPattern(ValueError):
     """A pattern is invalid in Java, or has an unsupported letter."""
 
 
@@ -41,7 +41,7 @@ class Element:
 
 
 def elements(pattern: str) -> tuple[Element, ...]:
-    """Parse a pattern. Raises PatternRefused."""
+    """Parse a pattern. Raises UnsupportedPattern."""
     result: list[Element] = []
     at = 0
     while at < len(pattern):
@@ -64,13 +64,13 @@ def elements(pattern: str) -> tuple[Element, ...]:
 
 def _field(letter: str, count: int) -> Element:
     if letter not in _JAVA:
-        raise PatternRefused(f"Illegal pattern character '{letter}'")
+        raise UnsupportedPattern(f"Illegal pattern character '{letter}'")
     if letter not in KNOWN:
-        raise PatternRefused(
+        raise UnsupportedPattern(
             f"The letter '{letter}' of patterns of dates is not supported; those that are: {', '.join(KNOWN)}"
         )
     if letter == "X" and count > _SHORT:
-        raise PatternRefused(f"invalid ISO 8601 format: length={count}")
+        raise UnsupportedPattern(f"invalid ISO 8601 format: length={count}")
     return Element(letter, count)
 
 
@@ -86,7 +86,7 @@ def _quoted_text(pattern: str, opening: int) -> tuple[str, int]:
             text, at = text + "'", at + 2
         else:
             return text, at + 1
-    raise PatternRefused("Unterminated quote")
+    raise UnsupportedPattern("Unterminated quote")
 
 
 def format_date(pattern: tuple[Element, ...], ms: int) -> str:

@@ -14,7 +14,7 @@ from kraal.transforms.common.errors import IllegalArgument, IndexOutOfBounds
 _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
 
 
-def replaced_first(pattern: Pattern, text: str, replacement: str) -> str:
+def replace_first(pattern: Pattern, text: str, replacement: str) -> str:
     r"""Return the text with the first match replaced: `$1`, `${name}` and `\` before a letter, as in Java.
 
     Raises IllegalArgument or IndexOutOfBounds for an invalid replacement, and PatternTooSlow.

@@ -96,11 +96,11 @@ def struct(schema: Schema, values: Mapping[str, Any]) -> Struct:
     """
     for field in schema.fields:
         if field.name in values and values[field.name] is None and not field.schema.optional:
-            raise refused_null(field)
+            raise null_error(field)
     return Struct(schema, values)
 
 
-def refused_null(field: Field) -> DataException:
+def null_error(field: Field) -> DataException:
     """Return the error for a null in a required field."""
     return DataException(
         f'Invalid value: null used for required field: "{field.name}", schema type: {field.schema.type.name}'

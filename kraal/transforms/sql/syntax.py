@@ -126,12 +126,12 @@ class _Parser:
     def _take_word(self, *words: str) -> str | None:
         return self._take().text.upper() if self._next.is_word(*words) else None
 
-    def _want(self, *, sign: str = "", word: str = "") -> None:
+    def _expect(self, *, sign: str = "", word: str = "") -> None:
         token = self.take_sign(sign) if sign else self._take_word(word)
         if token is None:
-            raise self._unexpected(repr(sign or word))
+            raise self._unexpected_error(repr(sign or word))
 
-    def _unexpected(self, expected: str) -> SqlError:
+    def _unexpected_error(self, expected: str) -> SqlError:
         token = self._next
         actual = "the end" if token.kind is Kind.END else repr(token.text)
         return SqlError(f"expected {expected} at character {token.at}, got {actual}")
@@ -139,7 +139,7 @@ class _Parser:
     def end(self) -> None:
         """Require the end of the text."""
         if self._next.kind is not Kind.END:
-            raise self._unexpected("',' or the end")
+            raise self._unexpected_error("',' or the end")
 
     def item(self) -> tuple[Node, str]:
         """Read an expression and its name."""
@@ -156,7 +156,7 @@ class _Parser:
         free = any_word or token.text.upper() not in _RESERVED
         if token.kind is Kind.QUOTED or (token.kind is Kind.NAME and free):
             return self._take().text
-        raise self._unexpected("a name")
+        raise self._unexpected_error("a name")
 
     def _expression(self) -> Node:
         self._depth += 1
@@ -188,7 +188,7 @@ class _Parser:
                 operand = Call({"==": "=", "!=": "<>"}.get(sign, sign), (operand, self._sum()))
             elif self._take_word("IS"):
                 negated = self._take_word("NOT") is not None
-                self._want(word="NULL")
+                self._expect(word="NULL")
                 operand = Call("IS NULL", (operand,))
                 operand = Call("NOT", (operand,)) if negated else operand
             elif self._next.is_word("NOT", "IN", "BETWEEN", "LIKE"):
@@ -201,18 +201,18 @@ class _Parser:
     def _test(self, left: Node) -> Node:
         if self._take_word("BETWEEN"):
             low = self._sum()
-            self._want(word="AND")
+            self._expect(word="AND")
             return Call("AND", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
         if self._take_word("LIKE"):
             if self._next.kind is not Kind.TEXT:
-                raise self._unexpected("a text as LIKE's pattern")
+                raise self._unexpected_error("a text as LIKE's pattern")
             return Call("LIKE", (left, Literal(_pattern(self._take().text))))
-        self._want(word="IN")
-        self._want(sign="(")
+        self._expect(word="IN")
+        self._expect(sign="(")
         comparisons = [Call("=", (left, self._expression()))]
         while self.take_sign(","):
             comparisons.append(Call("=", (left, self._expression())))
-        self._want(sign=")")
+        self._expect(sign=")")
         return Call("OR", tuple(comparisons))
 
     def _sum(self) -> Node:
@@ -239,7 +239,7 @@ class _Parser:
 
     def _factor_of_sign(self, *, negative: bool = False) -> Node:
         if self._next.is_sign("+", "-"):
-            raise self._unexpected("a value after a sign")
+            raise self._unexpected_error("a value after a sign")
         if negative and self._next.kind is Kind.NUMBER:
             return Literal(_number(self._take(), negative=True))
         return self._primary()
@@ -252,7 +252,7 @@ class _Parser:
             return Literal(self._take().text)
         if self.take_sign("("):
             node = self._expression()
-            self._want(sign=")")
+            self._expect(sign=")")
             return node
         if word := self._take_word("NULL", "TRUE", "FALSE"):
             return Literal({"TRUE": True, "FALSE": False}.get(word))
@@ -276,12 +276,12 @@ class _Parser:
             condition = self._expression()
             if subject is not None:
                 condition = Call("=", (subject, condition))
-            self._want(word="THEN")
+            self._expect(word="THEN")
             branches.append((condition, self._expression()))
         if not branches:
-            raise self._unexpected("'WHEN'")
+            raise self._unexpected_error("'WHEN'")
         otherwise = self._expression() if self._take_word("ELSE") else Literal(None)
-        self._want(word="END")
+        self._expect(word="END")
         return Case(tuple(branches), otherwise)
 
     def _call(self) -> Node:
@@ -292,29 +292,29 @@ class _Parser:
         function = FUNCTIONS.get(name)
         if function is None:
             raise SqlError(f"the function {token.text} is not allowed; allowed are {function_names()}")
-        self._want(sign="(")
+        self._expect(sign="(")
         arguments: list[Node] = []
         if not self._next.is_sign(")"):
             arguments.append(self._expression())
             while self.take_sign(","):
                 arguments.append(self._expression())
-        self._want(sign=")")
+        self._expect(sign=")")
         if not function.takes(len(arguments)):
             raise SqlError(f"the function {name} takes {function.argument_count}, got {len(arguments)}")
-        return _rewritten(function.name, tuple(arguments))
+        return _rewrite(function.name, tuple(arguments))
 
     def _cast(self) -> Node:
-        self._want(sign="(")
+        self._expect(sign="(")
         value = self._expression()
-        self._want(word="AS")
+        self._expect(word="AS")
         name = self._name().upper()
         if name not in TYPES:
             raise SqlError(f"the type {name} is not allowed; allowed are {', '.join(TYPES)}")
-        self._want(sign=")")
+        self._expect(sign=")")
         return Cast(value, TYPES[name])
 
 
-def _rewritten(name: str, arguments: tuple[Node, ...]) -> Node:
+def _rewrite(name: str, arguments: tuple[Node, ...]) -> Node:
     """Rewrite a call in terms of other functions."""
     if name == "if":
         return Case(((arguments[0], arguments[1]),), arguments[2])

@@ -18,7 +18,7 @@ from kraal.plugins.model.columns import ByRecords, Columns, Part
 from kraal.plugins.model.records import DataException, Record, Struct
 from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.transforms.common.base import REPLACE_NULL, VERSION, PerSchema, replace_null_key, settings
-from kraal.transforms.common.column_parts import built, fields_read, with_default
+from kraal.transforms.common.column_parts import build_struct, fields_read, with_default
 from kraal.transforms.common.structs import read, require_map, require_struct, struct, struct_schema
 from kraal.transforms.sql.columns import Builder
 from kraal.transforms.sql.functions import function_names
@@ -144,7 +144,7 @@ class SQL(Transformation):
             reading = partial(_column_at, dict(fields), self._replace_null)
             new[name] = Part(schema=shaped[name], expression=partial(_result, schema, reading, node))
             doubts = (*doubts, partial(_doubt, schema, reading, node))
-        whole, more = built(changed, {**fields, **new})
+        whole, more = build_struct(changed, {**fields, **new})
         return given.with_part(whole, (*doubts, *more), is_key=self._is_key)
 
     def _new_schema(self, schema: Schema) -> Schema:

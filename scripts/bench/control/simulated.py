@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
-from kraal.core.errors import Momentary
+from kraal.core.errors import RetryableConflict
 from kraal.core.ids import ConnectorName
 from kraal.core.records import Entry
 from kraal.protocol.records import ConnectorConfigRecord, encode
@@ -127,7 +127,7 @@ class SimulatedCluster:
                 self.advance(0.02)
             try:
                 answer.result()
-            except Momentary:
+            except RetryableConflict:
                 if self.now_s > until_s:
                     raise
             else:

@@ -70,7 +70,7 @@ class StubHerder:
             case Stopped():
                 if message.number == worker.stopping:  # else it was started in an earlier life
                     worker.running &= message.keep
-                    worker.membership.stopped(message.number)
+                    worker.membership.on_stopped(message.number)
             case AssignmentReceived():
                 assert message.config_offset <= worker.published.latest.config.offset
                 worker.deliveries.append(message)
@@ -81,7 +81,7 @@ class StubHerder:
                 worker.leader_url = None
             case HerderTick():
                 if not worker.hung:
-                    worker.membership.alive(message.number)
+                    worker.membership.on_alive(message.number)
             case _:
                 raise TypeError(message)
 
@@ -91,9 +91,9 @@ class StubHerder:
         if config.offset <= before.offset:
             return
         worker.published.publish(replace(worker.published.latest, config=config))
-        worker.membership.config_read(config.offset)
+        worker.membership.on_config_read(config.offset)
         if jobs_of(before) != jobs_of(config):
-            worker.membership.work_changed()
+            worker.membership.on_work_changed()
 
 
 class Worker:
@@ -172,7 +172,7 @@ class Worker:
             if not isinstance(error, RuntimeError) or "a test killed it" not in str(error):
                 raise AssertionError(f"{address.name} has an error") from error
             address.bind(None)
-            address.fail_open(f"{address.name} died")
+            address.fail_pending(f"{address.name} died")
             self._spawn(address, factory)
 
         self.cluster.scheduler.spawn(address, factory, died)

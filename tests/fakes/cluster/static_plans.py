@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kraal.cluster.assignment.leader import GroupPlan, JoinResult, applied, plan_group
+from kraal.cluster.assignment.leader import GroupPlan, JoinResult, apply_assignment, plan_group
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.views.rebalances import Rebalance, rebalance_of, with_latest
@@ -83,7 +83,7 @@ class Leader:
         self.rebalances = with_latest(self.rebalances, latest)
         for name, assignment in plan.assignments.items():
             listed, owned = self.workers[name]
-            self.workers[name] = (listed, applied(owned, assignment))
+            self.workers[name] = (listed, apply_assignment(owned, assignment))
         return plan
 
     def snapshot(self) -> Snapshot:

@@ -60,7 +60,7 @@ class MemoryKafka:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def compacted(self, topics: Collection[str]) -> set[str]:
+    def compacted_topics(self, topics: Collection[str]) -> set[str]:
         """Return those of `compact`."""
         return self.compact.intersection(topics)
 
@@ -71,7 +71,7 @@ class MemoryKafka:
             for number in range(self.partitions[topic])
         }
 
-    def committed(self, group: str, topic: str) -> dict[int, int]:
+    def committed_offsets(self, group: str, topic: str) -> dict[int, int]:
         """Return what `commit` kept."""
         del topic
         return dict(self.groups.get(group, {}))

@@ -92,13 +92,13 @@ class Hooks:
             for place, member in enumerate(sorted(read))
         }
 
-    def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
+    def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         decoded = decode_assignment(assignment)
         with self.changed:
             self.joins.append(JoinedOnce(protocol, generation, member_id, decoded, time.monotonic()))
             self.changed.notify_all()
 
-    def lost(self, reason: str) -> None:
+    def on_lost(self, reason: str) -> None:
         with self.changed:
             self.lost_for.append(reason)
             self.changed.notify_all()

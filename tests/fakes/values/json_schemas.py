@@ -15,13 +15,13 @@ PLAIN = JsonSchemaOptions()
 
 def text_of(schema: Schema, options: JsonSchemaOptions = PLAIN) -> str:
     """Return the JSON Schema of a Connect schema."""
-    return JsonSchemaFormat(options).described(schema).schema.text
+    return JsonSchemaFormat(options).describe(schema).schema.text
 
 
 def written(schema: Schema, value: Any, options: JsonSchemaOptions = PLAIN) -> str:
     """Return a value's JSON."""
     own = JsonSchemaFormat(options)
-    return own.encoder(schema, own.described(schema).schema, {})(value).decode()
+    return own.encoder(schema, own.describe(schema).schema, {})(value).decode()
 
 
 def read(schema: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ import yaml
 from kraal.client.manifests import read_manifests
 from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import DistributedConfig, load_distributed
-from kraal.java_plugins.services import resolved_worker
+from kraal.java_plugins.services import resolve_worker_config
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 from tests.integration.deploy.chart import NAMESPACE, ROOT, VALUES, Pod, Rendered, render
 
@@ -41,7 +41,7 @@ def config(rendered: Rendered, directory: Path, number: int = 0) -> DistributedC
     """Return the config that a worker reads in a pod. Raises ConfigInvalid."""
     pod = Pod(rendered, number, directory)
     give_secrets(pod)
-    return load_distributed(pod.start(), resolved=resolved_worker)
+    return load_distributed(pod.start(), resolved=resolve_worker_config)
 
 
 def give_secrets(pod: Pod) -> None:

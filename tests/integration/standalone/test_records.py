@@ -227,7 +227,7 @@ def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -
     one = ("--topic", "--allow-topic", name, "--partition", "0", "--offset", "0", "--dry-run")
     assert dlq("replay", dead, *one).count("->") == 1
     with Kafka({"bootstrap.servers": kafka.bootstrap}) as letters:
-        assert letters.compacted([name, dead]) == set()
+        assert letters.compacted_topics([name, dead]) == set()
 
 
 def test_a_bad_record_fails_a_sink_without_tolerance_and_the_trace_gives_the_cause(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from kraal.broker.broker import Broker, free_port
-from kraal.core.errors import Fenced, StoreError, TopicUnfit
+from kraal.core.errors import Fenced, StoreError, TopicUnusable
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition
 from kraal.core.records import Entry, Record
@@ -117,7 +117,7 @@ def everything_fails(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) -> None
     )
     with bounded(), pytest.raises(StoreError) as raised:
         ensure_topics(admin, [internal_topic("away-configs")])
-    assert not isinstance(raised.value, TopicUnfit)
+    assert not isinstance(raised.value, TopicUnusable)
     assert str(raised.value).startswith(
         "Timed out while checking for or creating topic(s) 'away-configs'. This"
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic  # type: ignore[attr-defined] # documented there
 
-from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
 from kraal.kafka.topics import BROKER_DEFAULT, InternalTopic, TopicAdmin, ensure_topics
 from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic
 
@@ -82,7 +82,7 @@ def test_many_workers_may_start_at_once(admin: TopicAdmin) -> None:
 def test_a_topic_that_is_not_compacted_stops_the_start_in_connects_words(admin: TopicAdmin) -> None:
     make(admin, "c4", policy="delete")
     make(admin, "o4", partitions=25, policy="compact,delete")
-    with pytest.raises(TopicUnfit) as raised:
+    with pytest.raises(TopicUnusable) as raised:
         ensure_topics(admin, [named(CONFIG, "c4")])
     assert isinstance(raised.value, TopicMisconfigured)
     assert str(raised.value) == (
@@ -96,7 +96,7 @@ def test_a_topic_that_is_not_compacted_stops_the_start_in_connects_words(admin: 
     assert raised.value.hint.endswith(
         "--alter --entity-type topics --entity-name ensured-c4 --add-config cleanup.policy=compact"
     )
-    with pytest.raises(TopicUnfit) as raised:
+    with pytest.raises(TopicUnusable) as raised:
         ensure_topics(admin, [named(OFFSETS, "o4")])
     assert "the topic currently has 'cleanup.policy=compact,delete'" in str(raised.value)
     assert "durability of source connector offsets" in str(raised.value)
@@ -104,7 +104,7 @@ def test_a_topic_that_is_not_compacted_stops_the_start_in_connects_words(admin: 
 
 def test_a_config_topic_of_several_partitions_stops_the_start_in_connects_words(admin: TopicAdmin) -> None:
     make(admin, "c5", partitions=2, policy="compact")
-    with pytest.raises(TopicUnfit) as raised:
+    with pytest.raises(TopicUnusable) as raised:
         ensure_topics(admin, [named(CONFIG, "c5")])
     assert str(raised.value) == (
         "Topic 'ensured-c5' supplied via the 'config.storage.topic' property is required to have a single partition "
@@ -120,15 +120,17 @@ def test_other_topics_may_have_any_number_of_partitions(admin: TopicAdmin) -> No
 def test_too_few_brokers_for_the_replicas_may_pass(admin: TopicAdmin) -> None:
     with pytest.raises(StoreError) as raised:
         ensure_topics(admin, [replace(named(CONFIG, "c7"), replication_factor=3)])
-    assert not isinstance(raised.value, TopicUnfit)
+    assert not isinstance(raised.value, TopicUnusable)
     assert str(raised.value).startswith("Error while attempting to create/find topic(s) 'ensured-c7': ")
     assert "replication" in str(raised.value)
 
 
 def test_a_setting_that_the_broker_refuses_does_not_pass(admin: TopicAdmin) -> None:
-    with pytest.raises(TopicUnfit, match=r"^Unable to create topic\(s\) 'ensured-c8': .*segment.bytes"):
+    with pytest.raises(TopicUnusable, match=r"^Unable to create topic\(s\) 'ensured-c8': .*segment.bytes"):
         ensure_topics(admin, [replace(named(CONFIG, "c8"), settings={"segment.bytes": "many"})])
-    with pytest.raises(TopicUnfit, match=r"^Error while attempting to create/find topic\(s\) 'in valid': "):
+    with pytest.raises(
+        TopicUnusable, match=r"^Error while attempting to create/find topic\(s\) 'in valid': "
+    ):
         ensure_topics(admin, [replace(CONFIG, name="in valid")])
 
 

@@ -136,7 +136,7 @@ def test_aborted_records_are_never_visible_and_come_once_when_repeated(
     one = make()
     producer = one.claim(TaskId(name, 0), {})
     producer.write(lines_topic, {"value": [b"1", b"2"]})
-    producer._claimed().flush(20)
+    producer._claim_producer().flush(20)
     producer.abort()
     assert lines(bootstrap, lines_topic, committed=False) == [b"1", b"2"]
     assert lines(bootstrap, lines_topic) == []
@@ -188,7 +188,7 @@ def test_the_newer_producer_of_a_task_fences_the_older_one_and_takes_its_open_re
     old.write(lines_topic, {"value": [b"1"]})
     old.commit({PART: {"position": 1}})
     old.write(lines_topic, {"value": [b"lost"]})
-    old._claimed().flush(20)
+    old._claim_producer().flush(20)
     one = make()
     new = one.claim(TaskId(name, 0), {})
     assert dict(one.load(name, {})) == {PART: {"position": 1}}

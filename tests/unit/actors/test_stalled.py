@@ -33,7 +33,7 @@ def made(**properties: str) -> EmbeddedWorker:
 
 def stalled(worker: EmbeddedWorker) -> list[Any]:
     stall_detection = StallDetection(worker.assembly.metrics, AutoRestart())
-    found: list[Any] = json.loads(json.dumps(stall_detection.stalled(worker.snapshot)))
+    found: list[Any] = json.loads(json.dumps(stall_detection.stalled_tasks(worker.snapshot)))
     return found
 
 

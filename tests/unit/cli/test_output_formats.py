@@ -16,7 +16,7 @@ from kraal.cli.main import CLIENT, WORKER_COMMANDS, main
 from kraal.client.commands.plugins import _LOCK_COMMANDS
 from kraal.client.commands.topics import _SUBCOMMANDS
 from kraal.client.migrate import Cluster, Plan
-from kraal.config.yaml_text import read_yaml, typed
+from kraal.config.yaml_text import convert_scalar, read_yaml
 from kraal.core.errors import KraalError
 from kraal.jars import jars
 
@@ -79,7 +79,7 @@ def run(*arguments: str, code: int = 0) -> Result:
 def both(*arguments: str, code: int = 0) -> Any:
     """Run a command in both formats, which contain the same; return it."""
     output = json.loads(run(*arguments, "-o", "json", code=code).stdout)
-    assert read_yaml(run(*arguments, "-o", "yaml", code=code).stdout, typed) == [output]
+    assert read_yaml(run(*arguments, "-o", "yaml", code=code).stdout, convert_scalar) == [output]
     return output
 
 

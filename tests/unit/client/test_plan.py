@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.client.plan import Action, action_for, difference, patched
+from kraal.client.plan import Action, action_for, apply_patch, difference
 from kraal.core.ids import Config
 
 
@@ -24,7 +24,7 @@ def test_the_actions_of_apply(live: Config | None, wanted: Config, action: Actio
 
 def test_a_patch_keeps_changes_adds_and_removes() -> None:
     live = {"a": "1", "b": "2", "c": "3", "d": None}
-    assert patched(live, {"b": "20", "c": None, "e": "5", "f": None}) == {
+    assert apply_patch(live, {"b": "20", "c": None, "e": "5", "f": None}) == {
         "a": "1",
         "b": "20",
         "d": None,

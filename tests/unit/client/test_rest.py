@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.client import hints
-from kraal.client.rest import NoAnswer, Refused, Rest, create_ssl_context
+from kraal.client.rest import NoResponse, Refused, Rest, create_ssl_context
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
 from tests.fakes.workers.connect import Connect, QuickClock, Said
@@ -114,7 +114,7 @@ def test_unresponsive_worker_times_out(clock: QuickClock) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         Rest(parse_target(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.05), clock=clock) as rest,
-        pytest.raises(NoAnswer, match=r"did not respond within 0.05 s; the request may still take effect"),
+        pytest.raises(NoResponse, match=r"did not respond within 0.05 s; the request may still take effect"),
     ):
         rest.ask("PUT", "connectors", "a", "pause")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.client.target import BadTarget, parse_target
+from kraal.client.target import InvalidTarget, parse_target
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def test_credentials_of_the_url_win_and_are_decoded() -> None:
 def test_rejects_an_invalid_target_without_printing_the_password(
     url: str, options: dict[str, object], why: str
 ) -> None:
-    with pytest.raises(BadTarget, match=why) as raised:
+    with pytest.raises(InvalidTarget, match=why) as raised:
         parse_target(url, **options)  # type: ignore[arg-type]
     assert "hunter2" not in str(raised.value)

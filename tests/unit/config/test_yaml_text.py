@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraal.config.yaml_text import YamlError, as_written, read_yaml, to_yaml, typed
+from kraal.config.yaml_text import YamlError, as_written, convert_scalar, read_yaml, to_yaml
 
 CONFIG = """\
 %YAML 1.2
@@ -102,7 +102,7 @@ def test_configs_are_texts_as_they_are_written() -> None:
     ],
 )
 def test_reads_the_supported_yaml(text: str, value: object) -> None:
-    assert read_yaml(text, typed) == [value]
+    assert read_yaml(text, convert_scalar) == [value]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_reads_the_supported_yaml(text: str, value: object) -> None:
 )
 def test_unsupported_yaml_is_an_error_with_its_line(text: str, line: int, why: str) -> None:
     with pytest.raises(YamlError, match=rf"^line {line}: .*{re.escape(why)}"):
-        read_yaml(text, typed)
+        read_yaml(text, convert_scalar)
 
 
 SCALARS = (
@@ -150,13 +150,13 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_written_yaml_is_read_back(value: object) -> None:
-    assert read_yaml(to_yaml(value), typed) == [value]
+    assert read_yaml(to_yaml(value), convert_scalar) == [value]
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(YamlError):
-        assert isinstance(read_yaml(text, typed), list)
+        assert isinstance(read_yaml(text, convert_scalar), list)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing_extensions import override
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, ThreadSystem
 from kraal.core.errors import KraalError
-from kraal.core.logging import JsonLines, Scrub, TextLines, Who, about, carried, subject
+from kraal.core.logging import JsonLines, Scrub, TextLines, Who, about, subject, with_subject
 from kraal.core.secrets import Secrets
 from kraal.engine.thread_pool import Pool
 
@@ -108,9 +108,9 @@ def test_text_has_worker_generation_and_task(lines: list[logging.LogRecord]) -> 
 
 
 def test_json_is_one_line_with_the_traceback_inside(lines: list[logging.LogRecord]) -> None:
-    run = carried(_fail)
+    run = with_subject(_fail)
     token = about.set("connector numbers")
-    carried(_fail)()
+    with_subject(_fail)()
     about.reset(token)
     run()
     about.set("")

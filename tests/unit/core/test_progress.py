@@ -11,7 +11,7 @@ import click
 import pytest
 from typing_extensions import override
 
-from kraal.core.progress import Progress, aside
+from kraal.core.progress import Progress, pause_drawing
 
 LIMIT_S = 20.0
 
@@ -127,7 +127,7 @@ def test_failed_work_ends_without_a_word(terminal: Paper, file: Paper) -> None:
 def test_other_lines_are_printed_on_lines_of_their_own(terminal: Paper) -> None:
     with Progress("Working", 2, file=terminal, after_s=0.001, every_s=0.001) as progress:
         terminal.wait_for("0/2")
-        with aside():
+        with pause_drawing():
             terminal.write("orders is RUNNING\n")
         progress.advance()
         terminal.wait_for("1/2")

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kraal.dead_letters.api import Span
-from kraal.dead_letters.reading import Found, OutOfBounds, latest
-from kraal.dead_letters.records import PREFIX, DeadLetter, as_json, shortened
+from kraal.dead_letters.reading import Found, OutOfBounds, read_latest
+from kraal.dead_letters.records import PREFIX, DeadLetter, as_json, truncate
 from tests.fakes.kafka.dead_letters import letter
 
 
@@ -28,7 +28,7 @@ class Topic:
         return (each for each in self.letters if spans[0].first <= each.offset < spans[0].end)
 
     def latest(self, limit: int, most: int | None = None) -> Found:
-        return latest(self.read, {0: Span(0, 5_000)}, limit, max_offsets=most)
+        return read_latest(self.read, {0: Span(0, 5_000)}, limit, max_offsets=most)
 
 
 def offsets(search: Found) -> list[int]:
@@ -69,19 +69,19 @@ def test_the_latest_of_several_partitions_are_the_latest_by_time() -> None:
         replace(letter(number), partition=number % 2, timestamp_ms=100 - number) for number in range(10)
     ]
     spans = {0: Span(0, 10), 1: Span(0, 10)}
-    latest_letters = latest(lambda _: iter(letters), spans, 2)
+    latest_letters = read_latest(lambda _: iter(letters), spans, 2)
     assert (offsets(latest_letters), latest_letters.searched) == ([1, 0], 4)
 
 
 def test_a_small_letter_is_not_cut() -> None:
-    assert as_json(shortened(letter(1), 100)) == as_json(letter(1))
-    assert shortened(letter(1), 100).truncated == {}
+    assert as_json(truncate(letter(1), 100)) == as_json(letter(1))
+    assert truncate(letter(1), 100).truncated == {}
 
 
 def test_large_parts_are_truncated_and_report_their_sizes() -> None:
     errors = letter(1, {"exception.stacktrace": "s" * 50, "exception.message": "m" * 40}).headers
     large = replace(letter(1), key=b"\xff" * 30, value="ü".encode() * 20, headers=[*errors, ("h", b"x" * 30)])
-    text = shortened(large, 21)
+    text = truncate(large, 21)
     assert (text.key, text.value) == (b"\xff" * 21, "ü".encode() * 10), "text ends with a whole character"
     assert text.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
     assert text.own_headers == [("own", b"\x01")]
@@ -91,4 +91,4 @@ def test_large_parts_are_truncated_and_report_their_sizes() -> None:
 
 def test_of_equal_error_headers_the_last_stays() -> None:
     twice = replace(letter(1), headers=[(PREFIX + "topic", b"x" * 99), *letter(1).headers])
-    assert shortened(twice, 30).facts == letter(1).facts
+    assert truncate(twice, 30).facts == letter(1).facts

@@ -15,7 +15,7 @@ from kraal.dead_letters import replay as module
 from kraal.dead_letters.api import KafkaUnavailable
 from kraal.dead_letters.records import DeadLetter, Target
 from kraal.dead_letters.replay import replay
-from kraal.dead_letters.selection import Box, not_yet
+from kraal.dead_letters.selection import Box, uncommitted_offsets
 from kraal.dead_letters.targets import CannotReplay, Targets
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
 
@@ -42,7 +42,7 @@ class Kafka(MemoryKafka):
         self.done.append("write " + " ".join(str(each.offset) for each, _ in letters))
 
     def replay(self, limit: int | None = None, *, until_s: float = math.inf, only_look: bool = False) -> int:
-        spans = not_yet(self.spans("dead"), self.committed(BOX.group, "dead"))
+        spans = uncommitted_offsets(self.spans("dead"), self.committed_offsets(BOX.group, "dead"))
         does = not only_look
         pieces = replay(self, BOX, spans, Targets(), limit=limit, until_s=until_s, write=does, remember=does)
         return sum(len(piece) for piece in pieces)

@@ -36,7 +36,7 @@ def metrics() -> set[str]:
     texts = {connect_attributes.metric(group) for group in connect_attributes.TEXTS}
     numbers = {
         connect_attributes.metric(group, name)
-        for group, name in connect_attributes.shown()
+        for group, name in connect_attributes.exported_attributes()
         if name not in connect_attributes.TEXTS.get(group, ())
     }
     own = {*supervision.HELP, *java_plugins.HELP, *(family.name for family in load_families(load))}

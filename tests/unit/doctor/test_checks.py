@@ -15,8 +15,8 @@ from kraal.config.worker.distributed import DistributedConfig
 from kraal.config.worker.listeners import Listener
 from kraal.doctor import machine, plugins
 from kraal.doctor.finding import Finding, Level
-from kraal.doctor.listeners import advertised, free
-from kraal.doctor.plugins import check_plugins, listed
+from kraal.doctor.listeners import check_advertised, free
+from kraal.doctor.plugins import check_entry, check_plugins
 from kraal.doctor.spark import check_spark, secret
 from kraal.doctor.subject import Subject, read_subject
 
@@ -172,7 +172,7 @@ def test_a_port_that_is_free_and_one_that_is_in_use() -> None:
     ],
 )
 def test_the_advertised_host(url: str, alone: bool, level: str) -> None:  # noqa: FBT001 - parametrized
-    assert advertised(url, is_standalone=alone).level == level
+    assert check_advertised(url, is_standalone=alone).level == level
 
 
 # -- plugins -------------------------------------------------------------------------------------------------
@@ -229,15 +229,15 @@ def test_entries_of_plugin_path_that_hold_no_plugins(tmp_path: Path, monkeypatch
         "none": "does not exist",
     }
     for name, text in words.items():
-        finding = listed(tmp_path / name)
+        finding = check_entry(tmp_path / name)
         assert (finding.level, text in finding.what, name in finding.what) == (Level.WARNING, True, True)
-    assert listed(tmp_path / "plugin.jar").level is Level.OK
+    assert check_entry(tmp_path / "plugin.jar").level is Level.OK
 
     def refused(_: Path) -> Iterator[Path]:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", refused)
-    finding = listed(tmp_path / "empty")
+    finding = check_entry(tmp_path / "empty")
     assert (finding.level, finding.what.endswith("cannot be read: Permission denied")) == (
         Level.WARNING,
         True,

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kraal.cli.main import main
-from kraal.config.yaml_text import read_yaml, typed
+from kraal.config.yaml_text import convert_scalar, read_yaml
 from kraal.doctor.finding import IDS, Finding, Level
 from kraal.doctor.run import examine
 
@@ -69,7 +69,7 @@ def test_prints_each_finding_and_what_to_do() -> None:
 def test_prints_findings_for_scripts(examined: list[Finding], style: str) -> None:
     del examined[1]
     result = CliRunner().invoke(main, ["doctor", "-o", style])
-    read = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, typed)[0]
+    read = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, convert_scalar)[0]
     assert (result.exit_code, read) == (
         0,
         [{"id": "java.version", "area": "java", "level": "ok", "what": "Java runs", "fix": ""}],

@@ -11,7 +11,7 @@ import pytest
 
 from kraal.doctor import installed
 from kraal.doctor.finding import Finding, Level
-from kraal.doctor.installed import check_installed, judged
+from kraal.doctor.installed import check_files, check_installed
 
 FILES = {"web/app.py": "ours", "web/__init__.py": "", "kraal/core/errors.py": "class KraalError: ...\n"}
 
@@ -43,19 +43,19 @@ def only(findings: list[Finding]) -> tuple[Level, str]:
 def test_a_file_that_another_package_has_replaced_names_the_package(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
     other = install(tmp_path, "web-py", {"web/app.py": "theirs", "web/http.py": ""})
-    level, what = only([*judged(kraal, [kraal, other])])
+    level, what = only([*check_files(kraal, [kraal, other])])
     assert (level, what) == (Level.ERROR, "web-py has replaced files of Kraal: web/app.py")
 
 
 def test_a_file_that_was_edited_is_a_warning_and_one_that_is_missing_an_error(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
     (tmp_path / "web/app.py").write_text("mine")
-    assert only([*judged(kraal, [kraal])]) == (
+    assert only([*check_files(kraal, [kraal])]) == (
         Level.WARNING,
         "Files of Kraal are not those that were installed: web/app.py",
     )
     (tmp_path / "web/app.py").unlink()
-    assert only([*judged(kraal, [kraal])]) == (Level.ERROR, "Files of Kraal are missing: web/app.py")
+    assert only([*check_files(kraal, [kraal])]) == (Level.ERROR, "Files of Kraal are missing: web/app.py")
 
 
 def test_source_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

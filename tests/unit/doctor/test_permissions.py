@@ -20,7 +20,7 @@ from kraal.doctor.finding import Finding, Level
 from kraal.doctor.permissions import check_permissions
 from kraal.doctor.storage_topics import Storage, look_up
 from kraal.kafka import permissions, topics
-from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, described_permissions
+from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, parse_description
 from kraal.kafka.topics import Described, TopicAdmin
 from tests.fakes.kafka.client_errors import caused_by
 from tests.fakes.workers.worker_config import distributed
@@ -201,7 +201,7 @@ def test_answers_of_brokers(
     admin = client(monkeypatch, answer)
     described = look_up(admin, config().config_topic).description
     reader = PermissionsReader(admin, GROUP_SETTINGS)
-    assert [described_permissions(described), reader.of_group("g")] == [expected] * 2
+    assert [parse_description(described), reader.of_group("g")] == [expected] * 2
     if isinstance(answer, KafkaError):
         with pytest.raises(StoreError, match="Cannot look up the cluster"):
             reader.of_cluster()

@@ -141,7 +141,7 @@ def test_failures_have_root_causes_and_workers() -> None:
         "payments": connector(state="FAILED", trace="ConfigInvalid: no url"),
         "well": connector(task(0)),
     }
-    tasks, whole = connectors.failed(answers)
+    tasks, whole = connectors.check_failed(answers)
     assert (tasks.level, whole.level) == (Level.ERROR, Level.ERROR)
     assert tasks.what == (
         "2 of 3 tasks of my orders have failed, 1 on w2:8083, 2 on w1:8083: java.io.IOException: disk full"
@@ -155,7 +155,7 @@ def test_stalled_tasks() -> None:
         {"id": 0, "worker_id": W1, "stalled": False},
         {"id": 1, "worker_id": W2, "stalled": True, "step_ms": 90_000},
     ]
-    [finding] = connectors.stalled({"a": connector(progress={"tasks": tasks, "silent": []})})
+    [finding] = connectors.check_stalled({"a": connector(progress={"tasks": tasks, "silent": []})})
     assert finding.level is Level.WARNING
     assert finding.what == "Task 1 of a on w2:8083 has made no progress for 90 s"
 

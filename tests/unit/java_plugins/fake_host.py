@@ -41,13 +41,13 @@ class FakeHost:
         self.is_up = True
         self.starts += 1
         for each in list(self.listeners.values()):
-            each.up()
+            each.on_up()
 
     def down(self) -> None:
         """Have the process ended."""
         self.is_up = False
         for each in list(self.listeners.values()):
-            each.down("it was killed")
+            each.on_down("it was killed")
 
     def tell(self, key: object, what: str, detail: object = None) -> None:
         """Have the process report something."""
@@ -57,7 +57,7 @@ class FakeHost:
         """Remember a listener."""
         self.listeners[key] = listener
         if self.is_up:
-            listener.up()
+            listener.on_up()
 
     def forget(self, key: object) -> None:
         """Forget a listener."""

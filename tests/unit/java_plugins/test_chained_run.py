@@ -231,7 +231,7 @@ def test_a_jvm_that_ends_after_it_has_made_the_chain_is_waited_for() -> None:
     played.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
     run = played.open()
     played.host.up()
-    run.down("it was killed")
+    run.on_down("it was killed")
     calls[0]()  # its answer had come before
     assert played.events[-1] == Waiting("it was killed")
     assert not played.inner

@@ -109,11 +109,11 @@ class Noting:
     def __init__(self) -> None:
         self.events: queue.Queue[object] = queue.Queue()
 
-    def up(self) -> None:
+    def on_up(self) -> None:
         """Note."""
         self.events.put("up")
 
-    def down(self, why: str) -> None:
+    def on_down(self, why: str) -> None:
         """Note."""
         self.events.put(why)
 

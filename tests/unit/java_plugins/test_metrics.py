@@ -132,14 +132,14 @@ def test_values_of_an_earlier_run_are_not_those_of_the_next(metrics: JavaMetrics
     scrape(metrics)
     metrics.follow_run(TASK, 2)
     scrape(metrics)
-    metrics.over(TASK, 1)
+    metrics.on_end(TASK, 1)
     assert metrics.current([]).tasks == {TASK: None}
 
 
 def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMetrics) -> None:
     metrics.follow_run(TASK, 1)
     metrics.store_values(TASK, 1, cast("dict[str, float]", {"total": 6.0, "ratio": "NaN"}))
-    metrics.over(TASK, 1)
+    metrics.on_end(TASK, 1)
     scrape(metrics)  # the JVM may still know older values
     values = metrics.current([TASK]).tasks[TASK]
     assert values is not None
@@ -151,7 +151,7 @@ def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMe
 def test_a_task_that_has_stopped_has_no_values(metrics: JavaMetrics) -> None:
     metrics.follow_run(TASK, 1)
     scrape(metrics)
-    metrics.over(TASK, 1)
+    metrics.on_end(TASK, 1)
     assert metrics.current([TASK]).tasks == {TASK: None}
 
 

@@ -314,7 +314,7 @@ def test_a_run_that_ends_before_its_task_starts_gives_up_the_claim(played: Playe
         transactions = Transactions()
         run = played.run(transactions=transactions)
         played.leased = leased
-        run.up()  # without a lease, and then without a process
+        run.on_up()  # without a lease, and then without a process
         assert isinstance(played.events[-1], Failed)
         assert transactions.closed == 1
     transactions = Transactions()
@@ -350,7 +350,7 @@ def test_a_process_that_ends_while_the_claim_is_given_up_gets_no_task(played: Pl
 
 def test_a_process_that_ends_before_the_task_has_started_strands_no_run(played: Played) -> None:
     run = played.run()
-    run.up()  # it was up, and is not any more
+    run.on_up()  # it was up, and is not any more
     assert played.events[-1] == Failed(trace="it starts", engine_lost=True)
 
 

@@ -127,7 +127,7 @@ def test_a_process_that_ends_while_it_is_asked_is_asked_again(host: FakeHost) ->
     host.up()
     host.down()
     host.while_waited = [host.up]
-    assert opened(host).resolve_soon(CONFIG).config["a"] == "a value"
+    assert opened(host).resolve_in_time(CONFIG).config["a"] == "a value"
 
 
 @pytest.mark.parametrize(("text", "settings"), [("sealed", "sealed"), (None, "com.example.Sealed")])

@@ -28,12 +28,12 @@ def test_a_replaced_version_stays_in_the_history() -> None:
     one, two = {"a": "1", "b": "2", "gone": "x"}, {"a": "1", "b": "3", "new": "y"}
     add(configs, None, one, 10, "POST from 10.0.0.1")
     assert configs.read(NAME).entries == ()
-    assert configs.written(NAME) == Written(10, "POST from 10.0.0.1")
+    assert configs.last_write(NAME) == Written(10, "POST from 10.0.0.1")
     add(configs, one, two, 20, "PUT from 10.0.0.2")
     assert [each.to_json(()) for each in configs.read(NAME).entries] == [
         {"ms": 10, "by": "POST from 10.0.0.1", "config": one, "changed": ["b", "gone", "new"]}
     ]
-    assert configs.written(NAME) == Written(20, "PUT from 10.0.0.2")
+    assert configs.last_write(NAME) == Written(20, "PUT from 10.0.0.2")
 
 
 def test_the_same_config_is_no_other_version() -> None:
@@ -41,14 +41,14 @@ def test_the_same_config_is_no_other_version() -> None:
     add(configs, None, {"a": "1"}, 10, "one")
     add(configs, {"a": "1"}, {"a": "1"}, 20, "two")
     assert configs.read(NAME).entries == ()
-    assert configs.written(NAME) == Written(20, "two")
+    assert configs.last_write(NAME) == Written(20, "two")
 
 
 def test_the_config_of_a_deleted_connector_stays_in_the_history() -> None:
     configs = new()
     add(configs, None, {"a": "1"}, 10)
     add(configs, {"a": "1"}, None, 20)
-    assert configs.written(NAME) is None
+    assert configs.last_write(NAME) is None
     assert [(each.written.ms, each.changed) for each in configs.read(NAME).entries] == [(10, ())]
 
 
@@ -81,10 +81,10 @@ def test_the_last_stored_config_is_current() -> None:
     configs = new()
     for ms in (5, 7):
         configs.found(NAME, Written(ms))
-    assert configs.written(NAME) == Written(7)
+    assert configs.last_write(NAME) == Written(7)
     assert configs.read(NAME).entries == ()
-    configs.lost(NAME)
-    assert configs.written(NAME) is None
+    configs.drop_lost(NAME)
+    assert configs.last_write(NAME) is None
 
 
 def test_number_of_versions_is_limited() -> None:

@@ -87,7 +87,7 @@ def test_a_listener_does_not_receive_its_own_lines() -> None:
 
 def test_states_have_the_reason_of_their_rebalance() -> None:
     recorder = journal()
-    recorder.rebalanced(7, "b:1 left")
+    recorder.note_rebalance(7, "b:1 left")
     recorder.state(T0, status(State.RUNNING, generation=7), 1)
     [entry] = recorder.states.read(NAME).entries
     assert entry.cause == "assigned in generation 7: b:1 left"

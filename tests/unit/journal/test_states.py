@@ -56,7 +56,7 @@ def replay(states: States, records: Sequence[Status | None], *, first: int = 0) 
 
 def test_an_entry_has_all_fields_of_a_state() -> None:
     states = new()
-    states.note([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
+    states.note_cause([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
     entry = add(states, T0, status(State.RESTARTING, 7))
     assert entry is not None
     assert entry.to_json() == {
@@ -79,7 +79,7 @@ def test_a_record_that_repeats_a_state_is_no_entry() -> None:
 
 def test_a_cause_explains_the_way_to_the_next_settled_state_and_no_other() -> None:
     states = new()
-    states.note([T0], Cause(Kind.RESTART, "somebody", NOW))
+    states.note_cause([T0], Cause(Kind.RESTART, "somebody", NOW))
     for each in (State.RESTARTING, State.UNASSIGNED, State.RUNNING, State.UNASSIGNED):
         add(states, T0, status(each))
     causes = [entry.cause for entry in states.read(NAME).entries]
@@ -88,8 +88,8 @@ def test_a_cause_explains_the_way_to_the_next_settled_state_and_no_other() -> No
 
 def test_the_latest_cause_counts_and_only_for_its_instances() -> None:
     states = new()
-    states.note([T0, T1], Cause(Kind.CONFIG, "one", NOW))
-    states.note([T1], Cause(Kind.RESTART, "another", NOW))
+    states.note_cause([T0, T1], Cause(Kind.CONFIG, "one", NOW))
+    states.note_cause([T1], Cause(Kind.RESTART, "another", NOW))
     for task in (T0, T1):
         add(states, task, status(State.UNASSIGNED))
     assert [(e.cause, e.by) for e in states.read(NAME).entries] == [
@@ -107,7 +107,7 @@ class TestOfACauseThatIsReadLate:
         states = new()
         for number, state in enumerate((State.RUNNING, State.UNASSIGNED, State.RUNNING)):
             add(states, T0, status(state, 10 * number + 5))
-        states.note([T0, T1], self.CAUSE, amends=True)
+        states.note_cause([T0, T1], self.CAUSE, amends=True)
         add(states, T0, status(State.UNASSIGNED, 40))
         assert [(entry.cause, entry.by) for entry in states.read(NAME).entries] == [
             ("assigned in generation 1", ""),
@@ -120,23 +120,23 @@ class TestOfACauseThatIsReadLate:
         states = new()
         add(states, T0, status(State.RUNNING, 5))
         add(states, T0, status(State.UNASSIGNED, 15))
-        states.note([T0], self.CAUSE, amends=True)
+        states.note_cause([T0], self.CAUSE, amends=True)
         add(states, T0, status(State.RUNNING, 20))
         assert [entry.cause for entry in states.read(NAME).entries][1:] == ["config changed"] * 2
 
     def test_existing_causes_and_those_of_other_instances_stay(self) -> None:
         states = new()
-        states.note([T0], Cause(Kind.RESTART, "another", NOW))
+        states.note_cause([T0], Cause(Kind.RESTART, "another", NOW))
         for instance, state in ((T0, State.RUNNING), (T1, State.RUNNING), (NAME, State.FAILED)):
             add(states, instance, status(state, 15, trace="OSError: x" if state is State.FAILED else None))
-        states.note([T0, NAME], self.CAUSE, amends=True)
+        states.note_cause([T0, NAME], self.CAUSE, amends=True)
         causes = {entry.task: entry.cause for entry in states.read(NAME).entries}
         assert causes == {0: "restarted", 1: "assigned in generation 1", None: "OSError: x"}
 
     def test_a_decision_of_this_worker_is_never_late(self) -> None:
         states = new()
         add(states, T0, status(State.RUNNING, 15))  # by a clock that is ahead
-        states.note([T0], self.CAUSE)
+        states.note_cause([T0], self.CAUSE)
         add(states, T0, status(State.UNASSIGNED, 20))
         assert [entry.cause for entry in states.read(NAME).entries] == [
             "assigned in generation 1",
@@ -147,11 +147,11 @@ class TestOfACauseThatIsReadLate:
 def test_unused_causes_expire() -> None:
     states = new()
     for number in range(3 * MAX_NOTED):
-        states.note([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
+        states.note_cause([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
     old, latest = TaskId(NAME, 2 * MAX_NOTED), TaskId(NAME, 3 * MAX_NOTED - 1)
     assert len(states._noted) <= MAX_NOTED  # noqa: SLF001 - its memory is the point
-    assert states.noted(old, NOW + 300 * MAX_NOTED) is None
-    assert states.noted(latest, NOW + 300 * MAX_NOTED) is not None
+    assert states.pop_noted(old, NOW + 300 * MAX_NOTED) is None
+    assert states.pop_noted(latest, NOW + 300 * MAX_NOTED) is not None
 
 
 def test_a_trace_is_cut_to_its_first_lines_and_has_no_secrets() -> None:
@@ -203,7 +203,7 @@ class TestOfALaterHerder:
             add(states, T0, each)
         first = seen if compacted and seen < len(self.RECORDS) else 0  # the latest that was seen may be gone
         replay(states, self.RECORDS[first:], first=first)
-        for instance, each, at_ms in states.missed():
+        for instance, each, at_ms in states.take_missed():
             states.add(instance, each, at_ms, now_ms=NOW)
         if (
             self.RECORDS[seen - 1] is None
@@ -212,27 +212,30 @@ class TestOfALaterHerder:
             assert shown(states) == expected
             return
         assert shown(states) == shown(whole)
-        assert states.missed() == []
+        assert states.take_missed() == []
 
     def test_a_restored_instance_is_recorded(self) -> None:
         states = new()
         for each in self.RECORDS[:4]:
             add(states, T0, each)
         replay(states, self.RECORDS)
-        assert states.missed() == []
+        assert states.take_missed() == []
         assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW)
         assert shown(states)[-2:] == [(0, "REMOVED"), (0, "RUNNING")]
 
     def test_records_before_the_journal_are_not_recorded(self) -> None:
         states = new()
         replay(states, self.RECORDS)
-        assert states.missed() == []
+        assert states.take_missed() == []
 
     def test_an_equal_status_of_another_time_is_another_one(self) -> None:
         states = new()
         add(states, T0, status(State.RUNNING, 1))
         replay(states, [status(State.RUNNING, 1), status(State.UNASSIGNED, 2), status(State.RUNNING, 3)])
-        assert [each.state for _, each, _ in states.missed() if each] == [State.UNASSIGNED, State.RUNNING]
+        assert [each.state for _, each, _ in states.take_missed() if each] == [
+            State.UNASSIGNED,
+            State.RUNNING,
+        ]
 
 
 def test_a_stored_state_is_recorded_once() -> None:
@@ -251,7 +254,7 @@ def test_instances_that_are_gone_are_named() -> None:
     states = new()
     add(states, T0, status(State.RUNNING))
     add(states, T1, status(State.RUNNING))
-    assert states.gone([T1, NAME]) == [T0]
+    assert states.find_gone([T1, NAME]) == [T0]
 
 
 def test_a_state_of_unknown_time_has_the_time_of_reading() -> None:

@@ -46,7 +46,7 @@ def test_a_failed_join_is_logged_and_reported_each_time(
         _join_failures=JoinFailures(),
         _manager=SimpleNamespace(_auth_failures={}),
         coordinator=SimpleNamespace(request_rejoin=lambda: None),
-        _hooks=SimpleNamespace(lost=lost.append),
+        _hooks=SimpleNamespace(on_lost=lost.append),
     )
     monkeypatch.setattr("kraal.kafka.group.time.monotonic", lambda: 100.0)
     with caplog.at_level(logging.DEBUG, "kraal.kafka.group"):

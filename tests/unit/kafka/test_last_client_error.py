@@ -18,19 +18,19 @@ def test_all_brokers_down_does_not_replace_the_last_error() -> None:
     last_error = LastClientError()
     last_error(REFUSED)
     last_error(ALL_DOWN)
-    assert last_error.added_to(TIMEOUT) == "timed out (b:1/bootstrap: Connection refused)"
+    assert last_error.append_to(TIMEOUT) == "timed out (b:1/bootstrap: Connection refused)"
 
 
 def test_an_error_without_a_reason_reports_all_brokers_down(monkeypatch: pytest.MonkeyPatch) -> None:
     last_error = LastClientError()
     last_error(ALL_DOWN)
-    assert last_error.added_to(TIMEOUT) == "timed out (1/1 brokers are down)"
+    assert last_error.append_to(TIMEOUT) == "timed out (1/1 brokers are down)"
     last_error(REFUSED)
     later_s = time.monotonic() + 31
     monkeypatch.setattr(time, "monotonic", lambda: later_s)
-    assert last_error.added_to(TIMEOUT) == "timed out"
+    assert last_error.append_to(TIMEOUT) == "timed out"
     last_error(ALL_DOWN)
-    assert last_error.added_to(TIMEOUT) == "timed out (1/1 brokers are down)"
+    assert last_error.append_to(TIMEOUT) == "timed out (1/1 brokers are down)"
 
 
 def test_a_later_reason_replaces_the_former() -> None:
@@ -38,4 +38,4 @@ def test_a_later_reason_replaces_the_former() -> None:
     last_error(ALL_DOWN)
     last_error(REFUSED)
     last_error(KafkaError(KafkaError._TRANSPORT, "b:1/bootstrap: Disconnected"))
-    assert last_error.added_to("failed") == "failed (b:1/bootstrap: Disconnected)"
+    assert last_error.append_to("failed") == "failed (b:1/bootstrap: Disconnected)"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 
-from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
 from kraal.kafka import topics as kafka_topics
 from kraal.kafka.topics import InternalTopic, TopicAdmin, ensure_topics
 from tests.fakes.kafka.topic_client import TopicClient
@@ -175,7 +175,7 @@ def test_missing_topic_without_automatic_creation_is_an_error_with_javas_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = TopicClient({})
-    with pytest.raises(TopicUnfit) as raised:
+    with pytest.raises(TopicUnusable) as raised:
         ensure_topics(admin_with(monkeypatch, client), [STATUSES], create=False)
     assert str(raised.value) == (
         "Topic 's' specified via the 'status.storage.topic' property is missing. The config "
@@ -206,4 +206,4 @@ def test_brokers_that_do_not_describe_a_topic_do_not_make_it_missing(monkeypatch
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.1)
     with pytest.raises(StoreError) as raised:
         ensure_topics(admin, [replace(STATUSES, name="t")], create=False)
-    assert not isinstance(raised.value, TopicUnfit)
+    assert not isinstance(raised.value, TopicUnusable)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kraal.core.errors import Fenced, StoreAway, StoreError, TopicUnfit
+from kraal.core.errors import Fenced, StoreAway, StoreError, TopicUnusable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.kafka import topics
@@ -338,14 +338,14 @@ def test_deleted_offsets_leave_the_workers_topic_before_the_connectors_own(
     assert worker.stored == [(False, {PART: None}), (True, {other: {"position": 1}})]
 
 
-@pytest.mark.parametrize("error", [StoreError("no answer"), TopicUnfit("not compacted")])
+@pytest.mark.parametrize("error", [StoreError("no answer"), TopicUnusable("not compacted")])
 def test_offsets_that_stay_in_the_workers_topic_are_not_deleted_from_the_connectors_own(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
     transactions = own_topic(monkeypatch, WorkerOffsets(broker, error))
     with pytest.raises(StoreError, match=str(error)) as raised:
         transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None})
-    assert isinstance(raised.value, StoreAway) is not isinstance(error, TopicUnfit)
+    assert isinstance(raised.value, StoreAway) is not isinstance(error, TopicUnusable)
     assert (broker.calls[-1], broker.committed) == ("abort", [])
 
 
@@ -443,7 +443,7 @@ def test_missing_offset_topic_of_a_connector_is_not_created_without_automatic_cr
         creates_topics=False,
     )
     with pytest.raises(
-        TopicUnfit, match=r"^Topic 'own' specified via the 'offsets.storage.topic' property is missing"
+        TopicUnusable, match=r"^Topic 'own' specified via the 'offsets.storage.topic' property is missing"
     ):
         transactions.load(X, {"offsets.storage.topic": "own"})
     assert client.created == []

@@ -67,7 +67,7 @@ def snapshot(states: Mapping[ConnectorName, list[State]], kind: str = "source", 
 def metrics_of(*living: Instance, in_group: bool = False) -> MetricsRegistry:
     metrics = MetricsRegistry(Watch(), Windows(), in_group=in_group)
     for each in living:
-        metrics.started(each)
+        metrics.record_start(each)
     return metrics
 
 
@@ -129,7 +129,7 @@ def test_restarting_is_reported_as_over_rest() -> None:
 
 def test_the_type_of_a_connector() -> None:
     metrics = metrics_of(A)
-    metrics.changed(A, State.RUNNING, "2.1")
+    metrics.record_state(A, State.RUNNING, "2.1")
     page = shown(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
     name = "kafka_connect_connector_metrics"
     assert page.all_of(name) == {
@@ -153,16 +153,16 @@ def test_unknown_values_are_absent_or_unassigned() -> None:
 
 def test_starts_are_counted_once_a_life() -> None:
     metrics, task = metrics_of(A, TaskId(A, 0)), TaskId(A, 0)
-    metrics.changed(A, State.RUNNING, "1.0")
-    metrics.changed(A, State.PAUSED, "1.0")
-    metrics.changed(A, State.RUNNING, "1.0")
-    metrics.changed(task, State.UNASSIGNED, None)
-    metrics.changed(task, State.FAILED, None)
-    metrics.changed(task, State.FAILED, None)
+    metrics.record_state(A, State.RUNNING, "1.0")
+    metrics.record_state(A, State.PAUSED, "1.0")
+    metrics.record_state(A, State.RUNNING, "1.0")
+    metrics.record_state(task, State.UNASSIGNED, None)
+    metrics.record_state(task, State.FAILED, None)
+    metrics.record_state(task, State.FAILED, None)
     metrics.remove(task)
-    metrics.started(task)
-    metrics.changed(task, State.RUNNING, "1.0")
-    metrics.changed(task, State.FAILED, None)
+    metrics.record_start(task)
+    metrics.record_state(task, State.RUNNING, "1.0")
+    metrics.record_state(task, State.FAILED, None)
     page = shown(snapshot({}), metrics)
     kinds = ("attempts_total", "success_total", "failure_total", "success_percentage", "failure_percentage")
     assert [page.value(f"{CONNECT}connector_startup_{kind}") for kind in kinds] == [1, 1, 0, 1, 0]
@@ -174,7 +174,7 @@ def test_removed_instances_leave_no_series() -> None:
     meter = TaskMeter(task, is_source=False, time=Watch(), windows=Windows(), publish=metrics.publish)
     meter.state(State.RUNNING)
     metrics.has_partitions(task, 3)
-    metrics.changed(task, State.RUNNING, "1")
+    metrics.record_state(task, State.RUNNING, "1")
     metrics.remove(task)
     current = metrics.current()
     assert (current.living, current.tasks, current.partitions) == ({A: None}, {}, {})
@@ -183,7 +183,7 @@ def test_removed_instances_leave_no_series() -> None:
 def test_a_group() -> None:
     metrics = metrics_of(in_group=True)
     assert metrics.group is not None
-    metrics.group = replace(metrics.group.rebalance_began(900), connectors=2, tasks=5)
+    metrics.group = replace(metrics.group.on_rebalance_began(900), connectors=2, tasks=5)
     name = "kafka_connect_connect_worker_rebalance_metrics"
     page = shown(snapshot({}, generation=Generation(0)), metrics)
     assert page.value(f"{name}_rebalancing") == 1
@@ -191,7 +191,7 @@ def test_a_group() -> None:
     assert page.value(f"{name}_completed_rebalances_total") == 0
     assert name not in page.types, "neither protocol nor leader is known"
 
-    metrics.group = metrics.group.rebalance_ended(902.5).rebalance_began(950).rebalance_ended(950.5)
+    metrics.group = metrics.group.on_rebalance_ended(902.5).on_rebalance_began(950).on_rebalance_ended(950.5)
     reported = snapshot(
         {}, generation=Generation(7), protocol=GroupProtocol.DEFAULT, leader_url="http://other:8083/"
     )
@@ -216,7 +216,7 @@ def test_the_backlog_of_running_sinks_is_shown() -> None:
     for number, task in enumerate(tasks):
         metrics.has_backlog(task, number * 100)
     metrics.remove(tasks[3])
-    metrics.started(tasks[3])
+    metrics.record_start(tasks[3])
 
     def series() -> dict[str, float]:
         rows = shown(snapshot(states, "sink"), metrics).all_of("kraal_task_backlog_records")
@@ -230,7 +230,7 @@ def test_the_backlog_of_running_sinks_is_shown() -> None:
 def test_rebalance_without_a_start_does_not_end() -> None:
     metrics = metrics_of(in_group=True)
     assert metrics.group is not None
-    assert metrics.group.rebalance_ended(5) is metrics.group
+    assert metrics.group.on_rebalance_ended(5) is metrics.group
 
 
 def test_totals_are_counters_and_all_else_gauges() -> None:

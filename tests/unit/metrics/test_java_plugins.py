@@ -11,9 +11,9 @@ from kraal.metrics.java_plugins import (
     JvmState,
     TaskValues,
     jvm_families,
-    merged,
+    merge,
     plugin_families,
-    rendered,
+    render_jvm,
 )
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.scrape import Scrape
@@ -159,20 +159,20 @@ def test_families_of_several_jvms_are_one_family_each_without_equal_series() -> 
         return {"plugins": {"rows": family([[{"connector": "c"}, value], [tags, value]])}, "debezium": {}}
 
     parts = [
-        rendered(plugin_families(each))
+        render_jvm(plugin_families(each))
         for each in (jvm_values(1, task="0"), jvm_values(2, task="a b\u2028c"))
     ]
-    samples = scraped(merged(parts))
+    samples = scraped(merge(parts))
     assert samples.value("kafka_connect_plugins_rows", connector="c") == 1
     assert samples.value("kafka_connect_plugins_rows", task="0") == 1
     assert samples.value("kafka_connect_plugins_rows", task="a b\u2028c") == 2
-    assert merged(parts).count("# TYPE") == 1
+    assert merge(parts).count("# TYPE") == 1
 
 
 def test_a_jvm_of_one_connector_names_it() -> None:
     area = {"used": 1, "committed": 2}
     jvm = {"heap": area, "nonheap": area, "collectors": {}, "threads": 4}
-    samples = scraped(merged([rendered(jvm_families(jvm)), rendered(jvm_families(jvm, "c"))]))
+    samples = scraped(merge([render_jvm(jvm_families(jvm)), render_jvm(jvm_families(jvm, "c"))]))
     assert samples.value("kraal_jvm_threads", jvm="plugins") == 4
     assert samples.value("kraal_jvm_threads", jvm="plugins", connector="c") == 4
     assert samples.value("kraal_jvm_memory_used_bytes", jvm="plugins", connector="c", area="heap") == 1

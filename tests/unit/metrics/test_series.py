@@ -22,7 +22,7 @@ from kraal.metrics.series import (
     Sampler,
     Samples,
     Series,
-    summed,
+    add_values,
 )
 from kraal.metrics.task import NO_PHASE, TaskMeter
 from kraal.metrics.windows import Windows
@@ -57,12 +57,12 @@ class Story:
 
     def task(self, task: TaskId, *, is_source: bool = False) -> TaskMeter:
         """Have a task run here."""
-        self.metrics.started(task)
+        self.metrics.record_start(task)
         meter = TaskMeter(
             task, is_source=is_source, time=self.watch, windows=Windows(), publish=self.metrics.publish
         )
         meter.state(State.RUNNING)
-        self.metrics.changed(task, State.RUNNING, "1.0")
+        self.metrics.record_state(task, State.RUNNING, "1.0")
         return meter
 
     def step(self, steps: int = 1) -> None:
@@ -223,7 +223,7 @@ def test_a_connector_s_recent_rate_is_the_sum_of_its_tasks() -> None:
 
 
 def test_a_sum_ignores_gaps() -> None:
-    assert summed([1, None, 2, None], [0.5, 3, None, None]) == [1.5, 3, 2, None]
+    assert add_values([1, None, 2, None], [0.5, 3, None, None]) == [1.5, 3, 2, None]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_samples_of_several_workers_are_merged_at_the_same_times(
 
     local = samples(BEGAN_MS, {7: [10, None, None, 40]})
     other = samples(BEGAN_MS + later * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
-    merged = Samples.merged(local, [other])
+    merged = Samples.merge(local, [other])
     assert (merged.start_ms, merged.count, list(merged.tasks)) == (BEGAN_MS, 4, [3, 7])
     for column in COLUMNS:
         assert merged.tasks[3][column] == values

@@ -14,7 +14,7 @@ from kraal.cli.plugin_lock import tasks_by_worker, tasks_text
 from kraal.jars import ivy
 from kraal.jars.errors import JarsUnavailable
 from kraal.plugin_lock import change
-from kraal.plugin_lock.lock import PluginsUnfit, read_lock
+from kraal.plugin_lock.lock import PluginLockError, read_lock
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import connect
 from tests.unit.plugin_lock.test_lock import wheel
@@ -94,7 +94,7 @@ def test_adding_a_package_keeps_those_of_an_extra(index: Path, tmp_path: Path) -
 def test_a_wheel_that_wants_another_version_of_what_kraal_has_is_refused(index: Path, tmp_path: Path) -> None:
     mine = wheel(index, "mine", "1.0", needs="click<8")
     with pytest.raises(
-        PluginsUnfit, match=r"no wheels that are compatible with Kraal's environment: .*click<8"
+        PluginLockError, match=r"no wheels that are compatible with Kraal's environment: .*click<8"
     ):
         change.add(tmp_path / "k.lock", [str(mine)])
     assert not (tmp_path / "k.lock").exists()

@@ -17,7 +17,7 @@ from kraal.jars import ivy
 from kraal.java_plugins.discovery import plugin_path as entries_of
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import is_java, plugin_path
-from kraal.plugin_lock.lock import PluginsUnfit, parse_lock, read_lock
+from kraal.plugin_lock.lock import PluginLockError, parse_lock, read_lock
 from kraal.plugin_lock.start import load_plugins
 from tests.unit.plugin_lock.test_change import kraal
 from tests.unit.plugin_lock.test_lock import wheel
@@ -205,13 +205,13 @@ def test_a_worker_unpacks_what_was_copied_without_its_folders_and_checks_it(
     assert files_below(plugin_path(other)) == before
     with (other.parent / "k" / "one.zip").open("ab") as file:
         file.write(b"x")
-    with pytest.raises(PluginsUnfit, match="does not match"):
+    with pytest.raises(PluginLockError, match="does not match"):
         load_plugins(other)
 
 
 def test_a_directory_in_place_of_the_link_is_refused(lock: Path, tmp_path: Path) -> None:
     plugin_path(lock).mkdir(parents=True)
-    with pytest.raises(PluginsUnfit, match=r"k/java is a directory instead of a link; remove it"):
+    with pytest.raises(PluginLockError, match=r"k/java is a directory instead of a link; remove it"):
         change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
     assert not lock.exists()
 
@@ -247,7 +247,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(
     name: str, make: Callable[[Path], Path], lock: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "given").mkdir()
-    with pytest.raises(PluginsUnfit, match=r"bad\..* contains .*evil\.jar|bad\..* contains 'a\.jar'"):
+    with pytest.raises(PluginLockError, match=r"bad\..* contains .*evil\.jar|bad\..* contains 'a\.jar'"):
         change.add(lock, [str(make(tmp_path / "given" / name))])
     assert not lock.exists()
     assert not list(tmp_path.rglob("*.jar")), "nothing is unpacked"
@@ -273,7 +273,7 @@ def test_a_file_that_is_no_plugin_is_refused(
     name: str, text: bytes, why: str, lock: Path, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(text)
-    with pytest.raises(PluginsUnfit, match=why):
+    with pytest.raises(PluginLockError, match=why):
         change.add(lock, [str(tmp_path / name)])
     assert not lock.exists()
 
@@ -323,7 +323,7 @@ def test_two_plugins_in_one_folder_are_refused(lock: Path, tmp_path: Path) -> No
     before = files_below(plugin_path(lock))
     (tmp_path / "one.jar").write_bytes(b"x")
     with pytest.raises(
-        PluginsUnfit, match=r"^one\.jar and one\.zip would be unpacked into the same folder, one; "
+        PluginLockError, match=r"^one\.jar and one\.zip would be unpacked into the same folder, one; "
     ):
         change.add(lock, [str(tmp_path / "one.jar")])
     assert [each.file for each in read_lock(lock).java] == ["one.zip"]
@@ -333,19 +333,19 @@ def test_two_plugins_in_one_folder_are_refused(lock: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["..jar", "...zip", "....tar.gz"])
 def test_a_name_of_dots_is_refused(lock: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(PluginsUnfit, match=f"Invalid name '{name}' of a Java plugin"):
+    with pytest.raises(PluginLockError, match=f"Invalid name '{name}' of a Java plugin"):
         change.add(lock, [str(tmp_path / name)])
     assert not lock.exists()
 
 
 def test_plugin_without_jars_or_files_is_rejected(lock: Path, tmp_path: Path) -> None:
-    with pytest.raises(PluginsUnfit, match=r"empty\.zip contains no jars"):
+    with pytest.raises(PluginLockError, match=r"empty\.zip contains no jars"):
         change.add(lock, [str(zipped(tmp_path / "empty.zip", {"README": b"x"}))])
-    with pytest.raises(PluginsUnfit, match=r"none\.tar\.gz does not exist"):
+    with pytest.raises(PluginLockError, match=r"none\.tar\.gz does not exist"):
         change.add(lock, [str(tmp_path / "none.tar.gz")])
     (tmp_path / "own" / "lib").mkdir(parents=True)
     (tmp_path / "own" / "linked").symlink_to(tmp_path / "own" / "lib")
-    with pytest.raises(PluginsUnfit, match=r"linked is a link to a directory"):
+    with pytest.raises(PluginLockError, match=r"linked is a link to a directory"):
         change.add(lock, [f"{tmp_path}/own"])
 
 

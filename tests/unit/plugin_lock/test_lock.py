@@ -13,7 +13,7 @@ import pytest
 
 from kraal.plugin_lock import change
 from kraal.plugin_lock.jars import artifacts
-from kraal.plugin_lock.lock import Lock, Locked, PluginsUnfit, lock_text, parse_lock, read_lock, write_lock
+from kraal.plugin_lock.lock import Lock, Locked, PluginLockError, lock_text, parse_lock, read_lock, write_lock
 from kraal.plugin_lock.start import jars_of_worker, load_plugins
 from kraal.plugin_lock.wheels import unpack, wheel_name
 
@@ -113,11 +113,11 @@ def test_a_file_that_is_not_what_was_locked_stops_the_start_before_anything_is_l
     before = list(sys.path)
     with file.open("ab") as out:
         out.write(b"x")
-    with pytest.raises(PluginsUnfit, match=r"does not match .*plugins\.lock: expected sha256 ") as one:
+    with pytest.raises(PluginLockError, match=r"does not match .*plugins\.lock: expected sha256 ") as one:
         load_plugins(lock)
     assert "\n" not in str(one.value)
     file.unlink()
-    with pytest.raises(PluginsUnfit, match=r"Cannot read .*No such file"):
+    with pytest.raises(PluginLockError, match=r"Cannot read .*No such file"):
         load_plugins(lock)
     assert sys.path == before
     assert not list((lock.parent / "plugins").glob("site-*"))
@@ -164,13 +164,13 @@ def test_a_standalone_worker_prints_one_sentence_and_a_hint_and_exits_with_2(
 def test_rejects_a_file_that_is_not_a_lock(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "a.lock"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(PluginsUnfit, match="Invalid plugin lock ") as caught:
+    with pytest.raises(PluginLockError, match="Invalid plugin lock ") as caught:
         read_lock(path)
     assert why in str(caught.value)
 
 
 def test_a_lock_is_called_so(tmp_path: Path) -> None:
-    with pytest.raises(PluginsUnfit, match=r"expected a name that ends with \.lock"):
+    with pytest.raises(PluginLockError, match=r"expected a name that ends with \.lock"):
         read_lock(tmp_path / "plugins.toml")
 
 
@@ -184,7 +184,7 @@ def test_a_wheel_is_unpacked_without_its_scripts_and_never_outside(tmp_path: Pat
         "good-1.0.dist-info",
     }
     bad = wheel(tmp_path, "bad", "1.0", **{"../outside.py": "A = 1"})
-    with pytest.raises(PluginsUnfit, match=r"it contains a file '\.\./outside\.py'"):
+    with pytest.raises(PluginLockError, match=r"it contains a file '\.\./outside\.py'"):
         unpack([bad], tmp_path / "other")
     assert not (tmp_path / "outside.py").exists()
     assert not (tmp_path / "other").exists()
@@ -192,7 +192,7 @@ def test_a_wheel_is_unpacked_without_its_scripts_and_never_outside(tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["x.whl", "a-1.0.whl", "a b-1-py3-none-any.whl"])
 def test_a_wheel_has_a_wheels_name(name: str) -> None:
-    with pytest.raises(PluginsUnfit, match="Invalid wheel name"):
+    with pytest.raises(PluginLockError, match="Invalid wheel name"):
         wheel_name(name)
 
 
@@ -203,6 +203,6 @@ def test_versions_are_cut_off_the_names_of_jars() -> None:
 
 @pytest.mark.parametrize("text", ["a b", "-r x", "a@file:///x", "org:name", "http://x/y.zip", "a==1\n"])
 def test_an_invalid_requirement_is_rejected_before_pip_runs(tmp_path: Path, text: str) -> None:
-    with pytest.raises(PluginsUnfit, match="expected Maven coordinates"):
+    with pytest.raises(PluginLockError, match="expected Maven coordinates"):
         change.add(tmp_path / "a.lock", [text])
     assert not (tmp_path / "a.lock").exists()

@@ -108,7 +108,7 @@ def test_a_class_that_only_python_has_is_refused_in_a_java_chain(registry: Regis
 
 
 def test_a_class_that_plugin_path_has_too_is_allowed(registry: Registry) -> None:
-    both = registry.with_java({CHANGE: [((PluginKind.TRANSFORMATION,), registry.loaded(CHANGE))]}, {AVRO})
+    both = registry.with_java({CHANGE: [((PluginKind.TRANSFORMATION,), registry.load_class(CHANGE))]}, {AVRO})
     assert errors(both, SOURCE, {**USES_JAVA, "value.converter": AVRO}) == {}
 
 

@@ -97,7 +97,7 @@ def test_listing_imports_none_of_kraals_own_plugins() -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_kraals_own_plugins_are_listed_as_their_classes_say(group: str) -> None:
     for entry in map(Entry.installed, installed(group)):
-        listed = [(each.name, each.kind, each.version, each.location) for each in entry.listed()]
+        listed = [(each.name, each.kind, each.version, each.location) for each in entry.listing_entries()]
         assert listed == [(each.name, each.kind, each.version, each.location) for each in entry.plugins()]
 
 
@@ -113,7 +113,7 @@ def test_spark_is_whole_before_a_connector_is_loaded() -> None:
 
 def test_a_plugin_of_another_package_is_listed_as_its_class_says() -> None:
     point = EntryPoint("a.SourceConnector", "tests.unit.plugins.shipped:FakeSink", CONNECTORS_GROUP)
-    assert [(each.kind, each.version) for each in Entry.installed(point).listed()] == [
+    assert [(each.kind, each.version) for each in Entry.installed(point).listing_entries()] == [
         (PluginKind.SINK, FakeSink.version)
     ]
 

@@ -13,10 +13,10 @@ from kraal.protocol.signature import (
     DIGESTS,
     KEY_BYTES,
     Signature,
-    expected,
     key_size,
     needs_new_key,
     new_key,
+    parse_expected,
     sign,
     signature_headers,
 )
@@ -32,7 +32,7 @@ DAY_MS = 86_400_000
 def test_signatures_are_javas(vector: dict[str, str]) -> None:
     key, body = vector["key"].encode(), vector["body"].encode()
     assert sign(key, body, vector["algorithm"]) == vector["signature"]
-    expected(Signature(vector["signature"], vector["algorithm"]), key=key, allowed=[HMAC]).check(body)
+    parse_expected(Signature(vector["signature"], vector["algorithm"]), key=key, allowed=[HMAC]).check(body)
 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
@@ -41,7 +41,7 @@ def test_every_algorithm_signs_what_it_verifies(algorithm: str) -> None:
     signature = Signature(
         headers["X-Connect-Authorization"], headers["X-Connect-Request-Signature-Algorithm"]
     )
-    expected(signature, key=KEY, allowed=[HMAC, algorithm]).check(b"body")
+    parse_expected(signature, key=KEY, allowed=[HMAC, algorithm]).check(b"body")
 
 
 GOOD = sign(KEY, b"body")
@@ -67,7 +67,7 @@ def test_unverified_requests_are_refused_with_connects_text(
     signature: Signature, key: bytes | None, error: type[KraalError], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
-        expected(signature, key=key, allowed=[HMAC]).check(b"body")
+        parse_expected(signature, key=key, allowed=[HMAC]).check(b"body")
 
 
 def test_signing_with_an_unknown_algorithm_is_refused() -> None:

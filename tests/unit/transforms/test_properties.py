@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kraal.config.java_regex import compile_pattern, why_refused
+from kraal.config.java_regex import compile_pattern, refusal
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.date_pattern import PatternRefused, elements, format_date
+from kraal.transforms.common.date_pattern import UnsupportedPattern, elements, format_date
 from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.java_numbers import parse_whole, truncate, wrap_integer
-from kraal.transforms.common.java_regex import replaced_first
+from kraal.transforms.common.java_regex import replace_first
 from kraal.transforms.common.paths import Path
 from kraal.transforms.flatten import FlattenValue
 
@@ -75,7 +75,7 @@ def test_two_digits_are_a_year_from_80_years_ago_to_20_from_now(year: int, now_m
 def test_any_pattern_is_taken_or_refused(pattern: str, text: str) -> None:
     try:
         parsed = elements(pattern)
-    except PatternRefused:
+    except UnsupportedPattern:
         return
     assert isinstance(format_date(parsed, 0), str)
     assert isinstance(parse_date(parsed, text), int | None)
@@ -124,13 +124,13 @@ def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, repla
         pattern = compile_pattern(f"\\Q{text}\\E")
         assert pattern.fullmatch(text)
         escaped = "".join(f"\\{letter}" for letter in replacement)
-        assert replaced_first(pattern, text, escaped) == replacement
+        assert replace_first(pattern, text, escaped) == replacement
 
 
 @CALM
 @given(st.text("()[]{}^$|?*+.\\-&<>=!:ab1QEpkz,", max_size=12))
 def test_any_expression_is_compiled_or_refused(text: str) -> None:
-    if why_refused(text) is None:
+    if refusal(text) is None:
         assert compile_pattern(text).text == text
     else:
         with pytest.raises(ValueError, match=r"."):
@@ -155,4 +155,4 @@ def leaves(value: dict[str, Any], path: tuple[str, ...]) -> list[tuple[str, Any]
 
 @pytest.mark.parametrize("regex", ["[a-z", "(?U)a", "\\G", "\\R", "\\p{IsGreek}", "(?<a", "\\k<"])
 def test_rejects_unknown_java_patterns_with_a_reason(regex: str) -> None:
-    assert why_refused(regex)
+    assert refusal(regex)

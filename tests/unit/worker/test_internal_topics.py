@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
 from kraal.worker import internal_topics as module
 from kraal.worker.internal_topics import InternalTopicsCheck
 
@@ -25,7 +25,7 @@ class Cluster:
         self.errors = [*errors]
         self.after_each: Callable[[], None] = lambda: None
         self.ended = threading.Event()
-        self.failures: list[TopicUnfit] = []
+        self.failures: list[TopicUnusable] = []
         self.check = InternalTopicsCheck(self.ensure, self.ended, self.failures.append)
 
     def ensure(self) -> None:
@@ -81,7 +81,7 @@ def test_brokers_that_are_away_do_not_keep_readers_waiting(caplog: pytest.LogCap
 
 
 def test_settings_that_brokers_refuse_end_the_process() -> None:
-    refused = TopicUnfit("Unable to create topic(s) 'c'")
+    refused = TopicUnusable("Unable to create topic(s) 'c'")
     cluster = Cluster(refused)
     cluster.check.run()
     assert cluster.failures == [refused]

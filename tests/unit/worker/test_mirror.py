@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from kraal.cli.main import main
 from kraal.cluster.views.snapshot import Published, Snapshot
-from kraal.core.errors import BadRequest, Momentary
+from kraal.core.errors import BadRequest, RetryableConflict
 from kraal.core.ids import WorkerId
 from kraal.worker import mirror
 from kraal.worker.mirror import Leadership, mirror_plugins, run_all
@@ -68,7 +68,7 @@ def test_connectors_are_configured_once_by_each_new_leader(worker: Worker) -> No
 
 
 def test_momentary_refusal_is_retried(worker: Worker) -> None:
-    worker.refusals["Source"] = Momentary("a rebalance")
+    worker.refusals["Source"] = RetryableConflict("a rebalance")
     assert worker.look(leads=True) == ["Heartbeat"]
     del worker.refusals["Source"]
     assert worker.look(leads=True) == [*CONFIGS]

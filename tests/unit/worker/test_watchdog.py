@@ -50,14 +50,14 @@ HOLDS_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(1000)"
 
 @contextmanager
 def worker(
-    tmp_path: Path, *, bound_s: float, culprit: str, where: str = "_shut_down", started: str = "_started"
+    tmp_path: Path, *, bound_s: float, culprit: str, where: str = "_shut_down", started: str = "_on_started"
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a worker, up to where it has started; its shutdown may take the given number of seconds."""
     script = WORKER.format(bound_s=bound_s, culprit=culprit, where=where)
     if started != where:
         script = script.replace(
             "log_to_stderr()",
-            "Hanging._started = lambda self, assembly: print('runs', flush=True)\nlog_to_stderr()",
+            "Hanging._on_started = lambda self, assembly: print('runs', flush=True)\nlog_to_stderr()",
         )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", script, str(tmp_path)]
@@ -81,7 +81,7 @@ def ending(worker_process: subprocess.Popen[str]) -> str:
 @pytest.mark.one_a_day("where")
 @pytest.mark.parametrize(
     "where",
-    [pytest.param("_shut_down", id="in its shutdown"), pytest.param("_started", id="before its shutdown")],
+    [pytest.param("_shut_down", id="in its shutdown"), pytest.param("_on_started", id="before its shutdown")],
 )
 def test_a_shutdown_that_hangs_ends_with_the_stacks_and_an_exit_code_of_its_own(
     tmp_path: Path, where: str

@@ -13,7 +13,7 @@ from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.connectors import fetch_rows
 from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.requests import connector_status, expanded
+from web.ui.sources.requests import connector_status, get_expanded
 from web.ui.sources.sending import Sender
 from web.ui.views.commands import (
     LABELS,
@@ -32,8 +32,8 @@ from web.ui.views.commands import (
     task_restart,
     unique_names,
 )
-from web.ui.views.connectors import MAX_BULK_CONNECTORS, Choice, matching, parse_choice
-from web.ui.views.copy_as import Request, limit_copies, together
+from web.ui.views.connectors import MAX_BULK_CONNECTORS, Choice, filter_by_name, parse_choice
+from web.ui.views.copy_as import Request, join_copies, limit_copies
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -90,7 +90,7 @@ async def _confirm_all(visit: Visit, action: Action, filtered: str, back: str, *
 
 
 async def _matching(visit: Visit, choice: Choice) -> list[str]:
-    return [row.name for row in matching(await fetch_rows(visit), choice)]
+    return [row.name for row in filter_by_name(await fetch_rows(visit), choice)]
 
 
 def _filter(query: str) -> Choice:
@@ -112,7 +112,7 @@ def _confirmation_model(
         "cancel": ("connectors", fields["name"][0]) if is_single else ("connectors",),
         "cancel_query": _list_query(fields["back"][0]),
         "copies": limit_copies(
-            together([visit.curl(each) for each in requests[:_MAX_COPIES]]), len(requests), _MAX_COPIES
+            join_copies([visit.curl(each) for each in requests[:_MAX_COPIES]]), len(requests), _MAX_COPIES
         ),
         "lost": "",
     }
@@ -122,7 +122,7 @@ async def _subjects(visit: Visit, names: list[str]) -> list[Subject]:
     """Return the connectors with their statuses; only a name for those without a status."""
     if len(names) == 1:
         return [parse_subject(dict(await connector_status(visit.source, visit.caller, names[0])), names[0])]
-    statuses = await expanded(visit.source, visit.caller, "status")
+    statuses = await get_expanded(visit.source, visit.caller, "status")
     return [parse_subject(statuses.get(name), name) for name in names]
 
 
@@ -139,7 +139,13 @@ async def _act(visit: Visit) -> Model | Response:
         if task is None or len(names) != 1:
             raise BadRequest("Name one connector and the number of a task.")
         results = await sender.results(
-            [(f"{names[0]}, task {task}", task_restart(names[0], task), partial(_task_told, names[0], task))]
+            [
+                (
+                    f"{names[0]}, task {task}",
+                    task_restart(names[0], task),
+                    partial(_task_result, names[0], task),
+                )
+            ]
         )
         return _redirect(visit, "Restart task", names, results, values.get("back", ""))
     bulk_action = _action(action_name)
@@ -160,7 +166,7 @@ async def _act(visit: Visit) -> Model | Response:
     return _redirect(visit, LABELS[bulk_action], names, results, values.get("back", ""), is_deleted=deleted)
 
 
-def _task_told(name: str, task: int, status: int, _: Json) -> Result:
+def _task_result(name: str, task: int, status: int, _: Json) -> Result:
     return Result(name=f"{name}, task {task}", done=True, text=f"restarted (answered {status})")
 
 

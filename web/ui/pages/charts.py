@@ -8,7 +8,7 @@ from web.ui.pages.connector import fetch_frame
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_map
 from web.ui.views.activity.charts import build_charts
-from web.ui.views.json_values import maps, whole
+from web.ui.views.json_values import get_integer, maps
 
 _MAX_TASK_DIGITS: Final = 9
 
@@ -23,7 +23,7 @@ async def _charts(visit: Visit) -> Model:
     """Show the series as lines; the script draws the same values, which are embedded in the page."""
     series = await get_map(visit.source, visit.caller, "connectors", visit.name, "series")
     tasks = sorted(
-        {number for each in maps(series.get("tasks")) if (number := whole(each, "id")) is not None}
+        {number for each in maps(series.get("tasks")) if (number := get_integer(each, "id")) is not None}
     )
     task_text = visit.text("task")
     is_number = task_text.isascii() and task_text.isdecimal() and len(task_text) <= _MAX_TASK_DIGITS

@@ -9,7 +9,7 @@ from typing import Final
 from web.ui.pages.connectors import fetch_down_parts
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
-from web.ui.sources.requests import expanded, get_map
+from web.ui.sources.requests import get_expanded, get_map
 from web.ui.views.activity.events import MAX_EVENTS, Event, parse_events
 from web.ui.views.cluster import build_cluster
 from web.ui.views.statuses import connector_status
@@ -22,7 +22,7 @@ _MAX_REBALANCES: Final = 10
 async def _cluster(visit: Visit) -> Model:
     """Show statuses, and assignments if the worker serves them."""
     statuses, (assignments, unknown), down = await asyncio.gather(
-        expanded(visit.source, visit.caller, "status"), _assignments(visit), fetch_down_parts(visit)
+        get_expanded(visit.source, visit.caller, "status"), _assignments(visit), fetch_down_parts(visit)
     )
     cluster = build_cluster(
         assignments, [connector_status(name, status) for name, status in statuses.items()]

@@ -13,7 +13,7 @@ from web.ui.sources.requests import connector_status, get_map
 from web.ui.views.commands import parse_initial_state
 from web.ui.views.config import entries, history_differences, only_changes
 from web.ui.views.copy_as import Request, connector_yaml
-from web.ui.views.json_values import mapping, maps, text, whole
+from web.ui.views.json_values import get_integer, mapping, maps, text
 
 
 @page(
@@ -52,7 +52,7 @@ async def _versions(visit: Visit) -> list[dict[str, Any]]:
     return [
         {
             "number": number,
-            "ms": ms if (ms := whole(each, "ms")) is not None and ms >= 0 else None,
+            "ms": ms if (ms := get_integer(each, "ms")) is not None and ms >= 0 else None,
             "by": text(each, "by"),
             "changes": only_changes(differences),
             "deleted": previous.get("changed") == [],

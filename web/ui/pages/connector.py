@@ -12,7 +12,7 @@ from kraal.core.errors import NotFound
 from kraal.core.ids import Config
 from kraal.core.printable import printable
 from web.ui.routing import PART, Model, Page, Visit, page
-from web.ui.sources.api import Away, Refused
+from web.ui.sources.api import Refused, SourceUnavailable
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.views.commands import parse_initial_state
@@ -42,7 +42,7 @@ async def _overview(visit: Visit) -> Model:
     status, config, topics = await asyncio.gather(
         connector_status(visit.source, visit.caller, visit.name, parts=parts),
         _get_optional(visit, "config"),
-        _get_optional(visit, "topics") if visit.features.topics else _none(),
+        _get_optional(visit, "topics") if visit.features.topics else _no_values(),
     )
     frame = connector_frame(visit, "", letters=may_have_letters(status))
     model = {**frame, "connector": connector_page(visit.name, status, config, topics)}
@@ -59,7 +59,7 @@ async def _yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list
     try:
         declaring = declared_secrets(visit.source, visit.caller, config)
         declared = await asyncio.wait_for(declaring, _SECRETS_TIMEOUT_S)
-    except (Away, TimeoutError):
+    except (SourceUnavailable, TimeoutError):
         return []
     state = parse_initial_state(dict(status))
     return [connector_yaml(visit.name, config, initial_state=state, declared=declared)]
@@ -120,7 +120,7 @@ async def stored_config(visit: Visit) -> dict[str, str | None]:
     return parse_config(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "config")))
 
 
-async def _none() -> None:
+async def _no_values() -> None:
     return None
 
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from web.ui.routing import Model, Page, Visit, page
-from web.ui.sources.api import Away, Refused
+from web.ui.sources.api import Refused, SourceUnavailable
 from web.ui.sources.per_request import Once
 from web.ui.sources.plugin_keys import declared_secrets
-from web.ui.sources.requests import expand_query, expanded, get_map
+from web.ui.sources.requests import expand_query, get_expanded, get_map
 from web.ui.views.commands import parse_initial_state
 from web.ui.views.config import parse_config
-from web.ui.views.connectors import Row, build_rows, listing, matching, parse_choice
-from web.ui.views.copy_as import Copied, connector_yaml, limit_copies, one_file
+from web.ui.views.connectors import Row, build_rows, filter_by_name, listing, parse_choice
+from web.ui.views.copy_as import Copied, connector_yaml, join_as_file, limit_copies
 from web.ui.views.down_parts import DownPart, down_parts
 from web.ui.views.json_values import mapping
 
@@ -29,7 +29,7 @@ async def fetch_down_parts(visit: Visit) -> Sequence[DownPart]:
         return ()
     try:
         health = await asyncio.wait_for(get_map(visit.source, visit.caller, "health"), _TIMEOUT_S)
-    except (Away, Refused, TimeoutError):
+    except (SourceUnavailable, Refused, TimeoutError):
         return ()
     return down_parts(health, time.time_ns() // 1_000_000)
 
@@ -65,8 +65,8 @@ MAX_CONNECTORS: Final = 200
 async def _yaml(visit: Visit) -> Model:
     """Show the configs of all connectors that match the list's filters."""
     choice = parse_choice(visit.request.query_params)
-    rows, infos = await asyncio.gather(fetch_rows(visit), expanded(visit.source, visit.caller, "info"))
-    matches, commands = matching(rows, choice), visit.read_by_curl()
+    rows, infos = await asyncio.gather(fetch_rows(visit), get_expanded(visit.source, visit.caller, "info"))
+    matches, commands = filter_by_name(rows, choice), visit.read_by_curl()
     once = Once(visit.source)
 
     async def copy_connector(row: Row) -> Copied:
@@ -78,7 +78,7 @@ async def _yaml(visit: Visit) -> Model:
     copies = await asyncio.gather(
         *(copy_connector(row) for row in matches[:MAX_CONNECTORS] if row.name in infos)
     )
-    file = limit_copies(one_file(copies), len(matches), MAX_CONNECTORS, of="connectors")
+    file = limit_copies(join_as_file(copies), len(matches), MAX_CONNECTORS, of="connectors")
     return {"choice": choice, "total": len(matches), "copies": file, "curl": commands}
 
 

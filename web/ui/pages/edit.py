@@ -21,7 +21,7 @@ from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import connector_frame, stored_config
 from web.ui.pages.plugins import all_plugins, connector_plugin, plugins_by_kind
 from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Away, Refused
+from web.ui.sources.api import Refused, SourceUnavailable
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import get_list, get_map
 from web.ui.sources.sending import Sender, has_settled
@@ -241,14 +241,14 @@ async def _write(
     """Send the config; show the form again if the worker refuses it."""
     try:
         answer = await Sender(visit.source, visit.caller).send(request)
-    except Away as error:
+    except SourceUnavailable as error:
         unknown = f"{error} The request may have taken effect: check the connector first."
         return _form_model(
             visit, draft, Verdict(answer=verdict.answer, problems=(unknown,)), status=error.status
         )
     except Refused as error:
         text = scrub(error.text, config, draft.declared)
-        if start := draft.start.refused(text):
+        if start := draft.start.assign_error(text):
             verdict_without_errors = Verdict(answer=verdict.answer)
             return _form_model(
                 visit, replace(draft, start=start), verdict_without_errors, status=error.status

@@ -18,12 +18,12 @@ from web.ui.views.activity.letters import (
     MAX_SHOWN,
     SHOWN,
     confirmation,
+    describe_replay,
     parse_letters,
     parse_limit,
     parse_preview,
     parse_start,
     replay_request,
-    replayed,
     start_as_text,
 )
 from web.ui.views.commands import Result
@@ -87,7 +87,7 @@ async def _replay(visit: Visit) -> Response:
     limit, start = _limit(fields.get("limit", "")), _start(fields.get("from", ""))
 
     def parse_result(_status: int, body: Json) -> Result:
-        return replayed(visit.name, body)
+        return describe_replay(visit.name, body)
 
     request = replay_request(visit.name, limit, dry_run=False, start=start)
     results = await Sender(visit.source, visit.caller).results([(visit.name, request, parse_result)])

@@ -9,7 +9,7 @@ from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_list
 from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.form import json_text
-from web.ui.views.plugins import Kind, Plugin, by_kind, documented, example, parse_plugins, plugin_named
+from web.ui.views.plugins import Kind, Plugin, by_kind, example, parse_keys, parse_plugins, plugin_named
 
 
 @page("/plugins", "pages/plugins.html", nav="plugins")
@@ -42,7 +42,7 @@ async def _plugin(visit: Visit) -> Model:
         "plugin": plugin,
         "version": version,
         "versions": versions,
-        "groups": documented(keys),
+        "groups": parse_keys(keys),
         "example": json_text(config) if config else "",
         "copies": [connector_yaml(config["name"], config), visit.curl(create)] if config else [],
     }

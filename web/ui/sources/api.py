@@ -46,7 +46,7 @@ class Refused(KraalError):
         return self.status == HTTPStatus.NOT_FOUND and self.text == "HTTP 404 Not Found"
 
 
-class Away(KraalError):
+class SourceUnavailable(KraalError):
     """No answer was received; whether a request that changes something took effect is unknown."""
 
     status = 502
@@ -64,13 +64,13 @@ class Answer:
 
     @cached_property
     def value(self) -> Any:
-        """The parsed JSON; None for an empty body. Raises Away if it is not JSON."""
+        """The parsed JSON; None for an empty body. Raises SourceUnavailable if it is not JSON."""
         if not self.body:
             return None
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError) as exc:
-            raise Away(
+            raise SourceUnavailable(
                 "The worker's answer is not JSON; check that the URL is that of a Connect worker"
             ) from exc
 
@@ -117,7 +117,7 @@ class Source(Protocol):
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> Answer:
-        """Send a request; `segments` are the decoded parts of the path. Raises Refused, Away.
+        """Send a request; `segments` are the decoded parts of the path. Raises Refused, SourceUnavailable.
 
         Requests that change something are sent once; GETs may be repeated during a rebalance.
         """
@@ -128,7 +128,7 @@ class Source(Protocol):
         ...
 
     async def features(self, caller: Caller) -> Features:
-        """Return the features of the worker's REST API. Raises Refused, Away."""
+        """Return the features of the worker's REST API. Raises Refused, SourceUnavailable."""
         ...
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from kraal.core.server_sent_events import Event, EventParser, EventTooLong
-from web.ui.sources.api import Away, Change, ChangeEvent
+from web.ui.sources.api import Change, ChangeEvent, SourceUnavailable
 
 
 def parse_change(event: Event) -> Change | None:
@@ -36,13 +36,13 @@ def parse_change(event: Event) -> Change | None:
 
 
 async def changes_from(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Change]:
-    """Parse the chunks of a stream into changes. Raises Away if an event is too long."""
+    """Parse the chunks of a stream into changes. Raises SourceUnavailable if an event is too long."""
     parser = EventParser()
     async for chunk in chunks:
         try:
             events = [*parser.feed(chunk)]
         except EventTooLong as exc:
-            raise Away(str(exc)) from exc
+            raise SourceUnavailable(str(exc)) from exc
         for change in map(parse_change, events):
             if change is not None:
                 yield change

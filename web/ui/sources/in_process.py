@@ -16,7 +16,7 @@ from typing_extensions import override
 from kraal.core.ids import Json
 from kraal.core.rest_requests import segment
 from web.ui.features import Features, detect_features
-from web.ui.sources.api import Answer, Away, Caller, Change, Query, Source
+from web.ui.sources.api import Answer, Caller, Change, Query, Source, SourceUnavailable
 from web.ui.sources.events import changes_from
 from web.ui.sources.messages import encoded_body, parse_refusal
 
@@ -49,7 +49,7 @@ class InProcess(Source):
             async with asyncio.timeout(_TIMEOUT_S):
                 await call.run(self._app(segments))
         except TimeoutError:
-            raise Away(f"The worker did not answer within {_TIMEOUT_S:g} s") from None
+            raise SourceUnavailable(f"The worker did not answer within {_TIMEOUT_S:g} s") from None
         response_body = b"".join(call.chunks)
         if call.status not in _OK:
             raise parse_refusal(call.status, response_body, call.retry_after)
@@ -81,7 +81,7 @@ class InProcess(Source):
     def _app(self, segments: tuple[str, ...]) -> ASGIApp:
         app = self._admin if segments[:1] == ("admin",) and self._admin is not None else self._main
         if app is None:
-            raise Away("The worker's REST API is not ready")
+            raise SourceUnavailable("The worker's REST API is not ready")
         return app
 
 

@@ -11,7 +11,7 @@ from web.ui.views.config import password_keys
 
 
 async def declared_secrets(source: Source, caller: Caller, config: Config) -> frozenset[str]:
-    """Fetch the secret keys of all plugins in a config. Raises Away.
+    """Fetch the secret keys of all plugins in a config. Raises SourceUnavailable.
 
     If the worker does not have a plugin or cannot list its keys now, all its values count as secrets. Java workers
     before 3.2 list no plugin's keys; secrets are then recognized by the names of keys only.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Source
+from web.ui.sources.api import Caller, Change, ChangeEvent, Source, SourceUnavailable
 from web.ui.sources.requests import expand_query
 
 POLL_INTERVAL_S: Final = 2.0
@@ -40,5 +40,5 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | 
 async def _statuses(source: Source, caller: Caller) -> Mapping[str, Any]:
     answer = await source.ask("GET", "connectors", query=expand_query("status"), caller=caller)
     if not isinstance(answer.value, Mapping):
-        raise Away("The worker's answer is not a map of connectors")
+        raise SourceUnavailable("The worker's answer is not a map of connectors")
     return answer.value

@@ -19,7 +19,7 @@ from kraal import __version__
 from kraal.core.ids import Json
 from kraal.core.rest_requests import pause_before_retry, segment
 from web.ui.features import Features, detect_features
-from web.ui.sources.api import Answer, Away, Caller, Change, ChangeEvent, Query, Refused, Source
+from web.ui.sources.api import Answer, Caller, Change, ChangeEvent, Query, Refused, Source, SourceUnavailable
 from web.ui.sources.events import changes_from
 from web.ui.sources.messages import encoded_body, parse_refusal
 
@@ -123,8 +123,8 @@ class Remote(Source):
             self._features = None  # another version may answer next
             raise self._away(exc) from exc
 
-    def _away(self, error: Exception) -> Away:
-        return Away(f"{self._worker.url} does not answer: {_describe_error(error)}")
+    def _away(self, error: Exception) -> SourceUnavailable:
+        return SourceUnavailable(f"{self._worker.url} does not answer: {_describe_error(error)}")
 
     def _open_client(self) -> httpx2.AsyncClient:
         if self._client is None:

@@ -1,11 +1,11 @@
-"""REST API requests that check the shape of their answers. Raises Refused, Away."""
+"""REST API requests that check the shape of their answers. Raises Refused, SourceUnavailable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from web.ui.sources.api import Away, Caller, Query, Source
+from web.ui.sources.api import Caller, Query, Source, SourceUnavailable
 
 _UNEXPECTED_SHAPE = (
     "The worker's answer has an unexpected shape; check that the URL is that of a Connect worker"
@@ -16,7 +16,7 @@ async def get_map(source: Source, caller: Caller, *segments: str, query: Query =
     """GET a JSON object."""
     answer = await source.ask("GET", *segments, query=query, caller=caller)
     if not isinstance(answer.value, Mapping):
-        raise Away(_UNEXPECTED_SHAPE)
+        raise SourceUnavailable(_UNEXPECTED_SHAPE)
     return answer.value
 
 
@@ -24,7 +24,7 @@ async def get_list(source: Source, caller: Caller, *segments: str, query: Query 
     """GET a JSON array."""
     answer = await source.ask("GET", *segments, query=query, caller=caller)
     if not isinstance(answer.value, list):
-        raise Away(_UNEXPECTED_SHAPE)
+        raise SourceUnavailable(_UNEXPECTED_SHAPE)
     return answer.value
 
 
@@ -33,7 +33,7 @@ def expand_query(part: str) -> Query:
     return (("expand", part), *((("traces", "causes"),) if part == "status" else ()))
 
 
-async def expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
+async def get_expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
     """GET one part of all connectors, by their names: `status`, `info` or `progress`."""
     parts_by_name = await get_map(source, caller, "connectors", query=expand_query(part))
     return {

@@ -8,7 +8,7 @@ from typing import Final
 
 from kraal.core.ids import Config, Json
 from kraal.core.rest_requests import pause_before_retry
-from web.ui.sources.api import Answer, Away, Caller, Refused, Source
+from web.ui.sources.api import Answer, Caller, Refused, Source, SourceUnavailable
 from web.ui.views.commands import Result
 from web.ui.views.config import parse_config
 from web.ui.views.copy_as import Request
@@ -28,7 +28,7 @@ class Sender:
         self._deadline: float | None = None
 
     async def send(self, request: Request) -> Answer:
-        """Send a request. Raises Refused, Away."""
+        """Send a request. Raises Refused, SourceUnavailable."""
         loop = asyncio.get_running_loop()
         if self._deadline is None:
             self._deadline = loop.time() + self._timeout_s
@@ -58,7 +58,7 @@ class Sender:
             return parse_result(answer.status, answer.value)
         except Refused as error:
             return Result(name=name, done=False, text=f"refused with {error.status}: {error.text}")
-        except Away as error:
+        except SourceUnavailable as error:
             return Result(name=name, done=False, text=f"{error} The request may have taken effect.")
 
     async def results(
@@ -94,7 +94,7 @@ async def has_settled(
                 return True
         except Refused:
             pass
-        except Away:
+        except SourceUnavailable:
             return False
         if asyncio.get_running_loop().time() + _POLL_INTERVAL_S > deadline:
             return False

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Refused, Source
+from web.ui.sources.api import Caller, Change, ChangeEvent, Refused, Source, SourceUnavailable
 from web.ui.sources.polling import poll_changes
 
 _RECONNECT_DELAY_S: Final = 1.0
@@ -104,7 +104,7 @@ class Watch:
                             self._closed = True  # the process is shutting down
                             return
                 reason = "The worker's stream of changes ended"
-            except (Away, Refused) as error:
+            except (SourceUnavailable, Refused) as error:
                 reason = str(error)
             except Exception:
                 log.exception("Failed to watch the worker's changes")

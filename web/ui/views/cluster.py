@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from web.ui.views.json_values import mapping, maps, text, texts, whole
+from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus
 
@@ -101,27 +101,29 @@ def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> C
         url = text(each, "url")
         worker = workers.setdefault(worker_id(url), Worker(worker_id(url)))
         worker.url, worker.leader, worker.static = url, url == leader, each.get("kind") == "static"
-        worker.connectors = _assigned(each)
+        worker.connectors = _parse_assignments(each)
     rebalance = assignments.get("rebalance")
     last = mapping(rebalance)
     return Cluster(
         has_assignments=True,
         leader=leader,
         protocol=text(assignments, "protocol"),
-        generation=whole(assignments, "generation"),
+        generation=get_integer(assignments, "generation"),
         note=text(assignments, "note"),
-        rebalanced_ms=whole(last, "completed_ms"),
+        rebalanced_ms=get_integer(last, "completed_ms"),
         reason=text(last, "reason"),
-        delay_ms=whole(last, "delay_ms"),
+        delay_ms=get_integer(last, "delay_ms"),
         workers=[workers[key] for key in sorted(workers)],
         waiting=[
-            Waiting(text(each, "connector"), whole(each, "task"), text(each, "state"), text(each, "reason"))
+            Waiting(
+                text(each, "connector"), get_integer(each, "task"), text(each, "state"), text(each, "reason")
+            )
             for each in maps(assignments.get("waiting"))
         ],
         rebalances=[
             Rebalance(
-                whole(each, "generation"),
-                whole(each, "completed_ms"),
+                get_integer(each, "generation"),
+                get_integer(each, "completed_ms"),
                 worker_id(text(each, "leader")),
                 text(each, "reason"),
             )
@@ -146,7 +148,7 @@ def _workers_of_statuses(statuses: Iterable[ConnectorStatus]) -> Iterable[Worker
     return workers.values()
 
 
-def _assigned(worker: Mapping[str, Any]) -> dict[str, list[int | None]]:
+def _parse_assignments(worker: Mapping[str, Any]) -> dict[str, list[int | None]]:
     """Parse the assignments of a worker; task ids are `NAME-NUMBER`."""
     assignments: dict[str, list[int | None]] = defaultdict(list)
     for name in texts(worker.get("connectors")):

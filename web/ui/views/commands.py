@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Final
 
 from kraal.core.ids import Json
-from kraal.core.printable import counted
+from kraal.core.printable import format_count
 from web.ui.views.copy_as import Request
-from web.ui.views.texts import MAX_NAMES, listed
+from web.ui.views.texts import MAX_NAMES, join_names
 
 TYPED_CONFIRMATION_LIMIT: Final = MAX_NAMES
 """Maximum number of connectors to delete without typing their number."""
@@ -72,7 +72,9 @@ class Subject:
         """The failed instances, for a sentence."""
         parts = ["the connector"] if self.state == "FAILED" else []
         task_ids = [str(number) for number, state in self.tasks if state == "FAILED"]
-        return parts + ([f"task{'s' if len(task_ids) > 1 else ''} {listed(task_ids)}"] if task_ids else [])
+        return parts + (
+            [f"task{'s' if len(task_ids) > 1 else ''} {join_names(task_ids)}"] if task_ids else []
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,7 @@ def parse_action(text: str) -> Action | None:
     return Action(text) if text in list(Action) else None
 
 
-def offered(state: str, *, failed: bool) -> list[Action]:
+def available_actions(state: str, *, failed: bool) -> list[Action]:
     """Return the actions that have an effect on a connector, in the order of their labels.
 
     `state` is that of the connector's instance, empty if unknown; `failed` is whether it or a task is FAILED.
@@ -167,9 +169,11 @@ def confirmation(action: Action, subjects: Sequence[Subject]) -> Confirmation:
     """Return the confirmation of an action on one or more connectors."""
     names = [each.name for each in subjects]
     single = subjects[0] if len(subjects) == 1 else None
-    subject = listed(names) if single else f"{counted(len(names), 'connector')} ({listed(names)})"
+    subject = (
+        join_names(names) if single else f"{format_count(len(names), 'connector')} ({join_names(names)})"
+    )
     if action is Action.RESTART and single and single.tasks:
-        subject += f" and its {counted(len(single.tasks), 'task')}"
+        subject += f" and its {format_count(len(single.tasks), 'task')}"
     verb = {
         Action.RESTART_FAILED: "Restart what has failed of",
         Action.RESTART_CONNECTOR: "Restart only the connector of",
@@ -205,7 +209,9 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
             return [f"{its} tasks continue from their offsets.", *_failed_stay(subjects, "resuming")]
         case Action.STOP:
             tasks = sum(len(each.tasks) for each in subjects)
-            number = f"{counted(tasks, 'task')} {'ends' if tasks == 1 else 'end'}" if tasks else "tasks end"
+            number = (
+                f"{format_count(tasks, 'task')} {'ends' if tasks == 1 else 'end'}" if tasks else "tasks end"
+            )
             stay = (
                 f"{its.lower()} config and offsets stay"
                 if is_single
@@ -218,7 +224,7 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
             return ["Batches in flight may be delivered again.", *_not_running(subjects)]
         case Action.RESTART_FAILED:
             failed = subjects[0].failed if is_single else []
-            return [f"This restarts {listed(failed)}." if failed else "Only failed instances restart."]
+            return [f"This restarts {join_names(failed)}." if failed else "Only failed instances restart."]
         case Action.RESTART_CONNECTOR:
             stay = f"{its} tasks go on, unless the connector makes other task configs for them."
             return [stay, *_not_running(subjects)]
@@ -273,7 +279,7 @@ def _restart_text(body: dict[str, Json]) -> str:
     subject = parse_subject(body)
     task_ids = [str(number) for number, state in subject.tasks if state == "RESTARTING"]
     parts = ["the connector"] if subject.state == "RESTARTING" else []
-    parts += [f"task{'s' if len(task_ids) > 1 else ''} {listed(task_ids)}"] if task_ids else []
+    parts += [f"task{'s' if len(task_ids) > 1 else ''} {join_names(task_ids)}"] if task_ids else []
     return f"restarting {' and '.join(parts)}" if parts else "nothing to restart"
 
 
@@ -289,4 +295,4 @@ def no_longer(names: Sequence[str], matching: Collection[str]) -> str:
     if not missing:
         return ""
     verb = "matches" if len(missing) == 1 else "match"
-    return f"Nothing was done: {counted(len(missing), 'connector')} no longer {verb} ({listed(missing)})."
+    return f"Nothing was done: {format_count(len(missing), 'connector')} no longer {verb} ({join_names(missing)})."

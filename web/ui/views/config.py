@@ -127,11 +127,11 @@ def history_differences(versions: Json) -> Iterator[list[Difference]]:
             config = parse_config(each.get("config"))
             changed = each.get("changed")
             names = {str(name) for name in changed} if isinstance(changed, list) else set()
-            yield [_marked(one, names) for one in differences(config, later)]
+            yield [_mark(one, names) for one in differences(config, later)]
             later = config
 
 
-def _marked(difference: Difference, changed: Collection[str]) -> Difference:
+def _mark(difference: Difference, changed: Collection[str]) -> Difference:
     if difference.change is Change.SAME and difference.key in changed:
         return Difference(
             key=difference.key,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from web.ui.views.json_values import mapping, maps, text, texts, whole
+from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 from web.ui.views.progress import Progress, TaskProgress, parse_progress, parse_stalls
 from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, Instance, connector_status
@@ -139,9 +139,9 @@ def _row(instance: Instance, supervision: object, progress: Progress) -> TaskRow
     return TaskRow(
         instance=instance,
         restarts=_restarts(content) if content else None,
-        step_ms=_first(whole(content, "step_ms"), None if metrics is None else metrics.step_ms),
+        step_ms=_first(get_integer(content, "step_ms"), None if metrics is None else metrics.step_ms),
         batch_age_ms=_first(
-            whole(content, "last_batch_age_ms"), None if metrics is None else metrics.last_batch_age_ms
+            get_integer(content, "last_batch_age_ms"), None if metrics is None else metrics.last_batch_age_ms
         ),
         batch_way=text(content, "last_batch_way"),
         progress=metrics,
@@ -151,10 +151,10 @@ def _row(instance: Instance, supervision: object, progress: Progress) -> TaskRow
 def _restarts(content: Mapping[str, Any]) -> Restarts:
     return Restarts(
         supervised=content.get("supervised") is True,
-        restarts=whole(content, "restarts") or 0,
-        in_window=whole(content, "restarts_in_window") or 0,
-        last_ms=whole(content, "last_restart_ms"),
-        next_ms=whole(content, "next_restart_ms"),
+        restarts=get_integer(content, "restarts") or 0,
+        in_window=get_integer(content, "restarts_in_window") or 0,
+        last_ms=get_integer(content, "last_restart_ms"),
+        next_ms=get_integer(content, "next_restart_ms"),
         given_up=isinstance(content.get("given_up"), str),
         why=text(content, "why"),
     )

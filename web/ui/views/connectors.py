@@ -153,7 +153,7 @@ def parse_choice(query: Mapping[str, str]) -> Choice:
     )
 
 
-def matching(rows: Iterable[Row], choice: Choice) -> list[Row]:
+def filter_by_name(rows: Iterable[Row], choice: Choice) -> list[Row]:
     """Return all matching connectors, in the list's order."""
     return _in_state(_in_any_state(rows, choice), choice)
 

@@ -78,7 +78,7 @@ def curl(request: Request, base_url: str, *, passwords: bool = False) -> Copied:
     return Copied(title="curl", text=" ".join(quoted) + body, notes=tuple(notes))
 
 
-def together(copies: Sequence[Copied]) -> list[Copied]:
+def join_copies(copies: Sequence[Copied]) -> list[Copied]:
     """Join several texts of one kind; empty for none."""
     if not copies:
         return []
@@ -119,11 +119,11 @@ def connector_yaml(
     )
 
 
-def one_file(copies: Sequence[Copied]) -> list[Copied]:
+def join_as_file(copies: Sequence[Copied]) -> list[Copied]:
     """Join connectors in YAML as one file with a document each; empty for none."""
     if not copies:
         return []
-    return [replace(together(copies)[0], text="---\n".join(each.text for each in copies))]
+    return [replace(join_copies(copies)[0], text="---\n".join(each.text for each in copies))]
 
 
 def secret_variables(keys: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from web.ui.views.json_values import mapping, maps, text, whole
+from web.ui.views.json_values import get_integer, mapping, maps, text
 
 _TITLES = {
     "spark": "Spark",
@@ -28,7 +28,9 @@ class DownPart:
 def down_parts(health: Any, now_ms: int) -> Sequence[DownPart]:
     """Return the parts that `GET /health` lists as down at the time `now_ms`."""
     return [
-        DownPart(_title(text(each, "part")), _since_ms(whole(each, "down_ms"), now_ms), text(each, "why"))
+        DownPart(
+            _title(text(each, "part")), _since_ms(get_integer(each, "down_ms"), now_ms), text(each, "why")
+        )
         for each in maps(mapping(health).get("down"))
     ]
 

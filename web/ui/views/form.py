@@ -190,7 +190,7 @@ def build_form(
         for error in errors_by_key[key]
     ]
     ids = count(1)
-    groups = [(title, _with_ids(_sorted(each), ids)) for title, each in grouped.items() if each]
+    groups = [(title, _with_ids(_sort(each), ids)) for title, each in grouped.items() if each]
     is_short = sum(len(each) for title, each in groups if title == PLUGINS_OWN) <= _MAX_OPEN_KEYS
     return Form(
         groups=tuple(
@@ -325,7 +325,7 @@ def _order(definition: Mapping[str, Any]) -> int:
     return order if isinstance(order, int) and order >= 0 else 1_000_000
 
 
-def _sorted(fields: Iterable[tuple[int, Field]]) -> list[Field]:
+def _sort(fields: Iterable[tuple[int, Field]]) -> list[Field]:
     return [field for _, field in sorted(fields, key=lambda each: each[0])]
 
 

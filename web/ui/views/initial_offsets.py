@@ -10,7 +10,7 @@ from typing import Final
 
 from kraal.config.connector.json_fields import Number
 from kraal.core.ids import Json
-from web.ui.views.offsets import check_sink_offset, check_sink_partition, json_object, same_json
+from web.ui.views.offsets import check_sink_offset, check_sink_partition, json_object, normalize_json
 
 PARTITION: Final = "at.partition"
 OFFSET: Final = "at.offset"
@@ -62,7 +62,7 @@ class Start:
             {"partition": json.loads(row.partition), "offset": json.loads(row.offset)} for row in self.rows
         ]
 
-    def refused(self, text: str) -> Start | None:
+    def assign_error(self, text: str) -> Start | None:
         """Assign an error of the worker to its row; None if the error does not concern the offsets."""
         if not self.rows or "offset" not in text.lower():
             return None
@@ -114,11 +114,11 @@ def pasted_start(value: Json) -> Start:
 
 def checked_start(start: Start, *, sink: bool) -> Start:
     """Check the offsets early; the worker checks again."""
-    checked = [_checked(row, sink=sink) for row in start.rows]
+    checked = [_check_row(row, sink=sink) for row in start.rows]
     return replace(start, rows=tuple(_with_duplicate_errors(checked)))
 
 
-def _checked(row: StartRow, *, sink: bool) -> StartRow:
+def _check_row(row: StartRow, *, sink: bool) -> StartRow:
     partition = _error(row.partition, "The partition", check_sink_partition if sink else None)
     offset = _error(row.offset, "The offset", check_sink_offset if sink else None)
     return replace(row, partition_error=partition, offset_error=offset)
@@ -138,7 +138,7 @@ def _with_duplicate_errors(rows: Sequence[StartRow]) -> Iterable[StartRow]:
     """Yield the rows, with an error at duplicate partitions."""
     seen: set[str] = set()
     for row in rows:
-        key = same_json(row.partition)
+        key = normalize_json(row.partition)
         if not row.partition_error and key in seen:
             yield replace(row, partition_error="Duplicate partition.")
             continue

@@ -17,7 +17,7 @@ def text(content: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def whole(content: Mapping[str, Any], key: str) -> int | None:
+def get_integer(content: Mapping[str, Any], key: str) -> int | None:
     """Return an integer."""
     value = content.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

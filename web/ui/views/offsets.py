@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NoReturn
 
 from kraal.core.ids import Json
-from kraal.core.printable import counted
+from kraal.core.printable import format_count
 
 PARTITION: Final = "p."
 """Prefix of the hidden input with a row's partition, as JSON."""
@@ -93,9 +93,9 @@ class OffsetChange:
         """The effect of the change, in words."""
         match self.kind:
             case Kind.FORWARD:
-                return f"{counted(self.records or 0, 'record')} skipped at most"
+                return f"{format_count(self.records or 0, 'record')} skipped at most"
             case Kind.BACK:
-                return f"{counted(self.records or 0, 'record')} read again at most"
+                return f"{format_count(self.records or 0, 'record')} read again at most"
             case Kind.ADDED:
                 return "starts there"
             case Kind.DELETED:
@@ -184,7 +184,7 @@ def read_rows(pairs: Iterable[tuple[str, str]]) -> list[Typed]:
 
 def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
     """Compare typed rows with the present offsets; unchanged rows are omitted."""
-    present = {same_json(row.partition): row for row in _rows(answer, sink=sink)}
+    present = {normalize_json(row.partition): row for row in _rows(answer, sink=sink)}
     changes: dict[str, OffsetChange] = {}
     errors: dict[str, str] = {}
     moved: list[str] = []
@@ -198,16 +198,16 @@ def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
         except ValueError as exc:
             errors[each.partition] = str(exc)
             continue
-        key = same_json(partition)
+        key = normalize_json(partition)
         row = present.get(key) or _row(json.loads(partition), None, sink=sink)
         if key in changes:
             errors[each.partition] = "Duplicate partition"
             continue
-        if each.before is not None and same_json(after) == same_json(each.before):
+        if each.before is not None and normalize_json(after) == normalize_json(each.before):
             continue
-        if each.before is not None and same_json(each.before) != same_json(row.offset):
+        if each.before is not None and normalize_json(each.before) != normalize_json(row.offset):
             moved.append(row.partition)
-        if same_json(after) != same_json(row.offset):
+        if normalize_json(after) != normalize_json(row.offset):
             changes[key] = _change(row, after)
     return Preview(changes=tuple(changes.values()), errors=errors, moved=tuple(moved))
 
@@ -217,7 +217,7 @@ def change_question(name: str, changes: Sequence[OffsetChange], *, sink: bool) -
     effect = "Records between the old and the new offsets are read again, or skipped."
     if not sink:
         effect = "The connector continues from the new offsets: what lies between is read again, or skipped."
-    return f"Change {counted(len(changes), 'offset')} of {name}? {effect}"
+    return f"Change {format_count(len(changes), 'offset')} of {name}? {effect}"
 
 
 def reset_question(name: str, total: int, *, sink: bool) -> str:
@@ -229,7 +229,7 @@ def reset_question(name: str, total: int, *, sink: bool) -> str:
         )
     else:
         effect = "Once resumed, it starts as if it had never run, and may read again what it read before."
-    return f"Delete all {counted(total, 'offset')} of {name}? {effect}"
+    return f"Delete all {format_count(total, 'offset')} of {name}? {effect}"
 
 
 def _rows(answer: Json, *, sink: bool) -> list[Row]:
@@ -336,7 +336,7 @@ def _text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def same_json(text: str) -> str:
+def normalize_json(text: str) -> str:
     """Normalize JSON so that equal values have equal texts; a text that is not JSON stays unchanged."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)

@@ -121,7 +121,7 @@ def plugin_named(plugins: list[Plugin], name: str) -> Plugin | None:
     )
 
 
-def documented(keys: Json) -> list[KeyGroup]:
+def parse_keys(keys: Json) -> list[KeyGroup]:
     """Parse the keys of an answer of `GET /connector-plugins/{plugin}/config`; ungrouped keys come first."""
     groups: dict[str, list[KeyDoc]] = {_NO_GROUP: []}
     for each in _keys(keys):

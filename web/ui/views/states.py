@@ -32,6 +32,6 @@ def shown_state(state: object, *, stalled: bool = False) -> Shown:
     return Shown.STALLED if stalled and mapped in MAY_STALL else mapped
 
 
-def worst(states: Iterable[Shown]) -> Shown:
+def most_urgent(states: Iterable[Shown]) -> Shown:
     """Return the most urgent state; `unknown` for none."""
     return min(states, key=RANK.__getitem__, default=Shown.UNKNOWN)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kraal.core.traces import root_cause
 from web.ui.views.json_values import mapping, maps, text
-from web.ui.views.states import RANK, Shown, shown_state, worst
+from web.ui.views.states import RANK, Shown, most_urgent, shown_state
 
 Stalls = Mapping[int | None, str]
 """Causes of stalls by task number; None: the connector itself."""
@@ -47,7 +47,7 @@ class ConnectorStatus:
     @property
     def state(self) -> Shown:
         """The most urgent state of the connector and its tasks."""
-        return worst((self.connector.state, *(task.state for task in self.tasks)))
+        return most_urgent((self.connector.state, *(task.state for task in self.tasks)))
 
     @property
     def tasks_by_state(self) -> Sequence[tuple[Shown, int]]:
@@ -73,7 +73,7 @@ def parse_state(status: object, stalls: Stalls = NO_STALLS) -> Shown:
     """Return only the state of `connector_status`: a list sorts thousands of connectors, but shows few."""
     content = mapping(status)
     connector_state = shown_state(mapping(content.get("connector")).get("state"), stalled=None in stalls)
-    return worst(
+    return most_urgent(
         [
             connector_state,
             *(shown_state(task.get("state"), stalled=task["id"] in stalls) for task in _tasks(content)),

@@ -32,7 +32,7 @@ def plain_text(documentation: object) -> str:
     return _LINES.sub("\n", text).strip()
 
 
-def cut(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """Cut the middle of a text longer than `limit` characters: traces name causes at both ends."""
     if len(text) <= limit:
         return text
@@ -40,7 +40,7 @@ def cut(text: str, limit: int) -> str:
     return f"{head}\n… {len(text) - len(head) - len(tail):,} characters …\n{tail}"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names for a sentence: `a`, `a and b`, `a, b and c`; of more than ten the first ones and the number."""
     if len(names) > MAX_NAMES:
         return f"{', '.join(names[:MAX_NAMES])} and {len(names) - MAX_NAMES:,} more"

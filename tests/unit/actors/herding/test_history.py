@@ -183,7 +183,7 @@ class TestConfigs:
         assert (second.written.by, second.changed) == ("PATCH 0", ("my.password", "n"))
         assert second.to_json(())["config"] == {**second.config, "my.password": "[hidden]"}
         assert "secret-" not in str(journal(worker).configs.read(NAME))
-        current = journal(worker).configs.written(NAME)
+        current = journal(worker).configs.last_write(NAME)
         assert current is not None
         assert current.by == "PATCH 1"
 
@@ -192,7 +192,7 @@ class TestConfigs:
         asked(worker, DeleteConnector(name=NAME), Deleted(NAME))
         [last] = journal(worker).configs.read(NAME).entries
         assert last.config["tasks.max"] == "2"
-        assert journal(worker).configs.written(NAME) is None
+        assert journal(worker).configs.last_write(NAME) is None
 
 
 def test_a_disabled_journal_stays_empty() -> None:
@@ -209,7 +209,7 @@ def test_herders_that_die_while_they_read_record_a_config_once() -> None:
     written = ConnectorChanged(NAME, CONFIG, before={"a": "1"}, offset=5)
     for _ in range(3):
         herder = History(kept, worker_id=WorkerId("w"), standalone=False)
-        herder.configs_read(Reduced(ClusterState(offset=2)), StatusState())
-        herder.configs_read(Reduced(ClusterState(offset=6), (written,)), StatusState())
+        herder.record_configs(Reduced(ClusterState(offset=2)), StatusState())
+        herder.record_configs(Reduced(ClusterState(offset=6), (written,)), StatusState())
     assert len(kept.configs.read(NAME).entries) == 1
     assert [event.kind for event in kept.events.after(None, 10)] == [EventKind.CONFIG]

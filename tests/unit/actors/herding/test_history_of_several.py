@@ -77,8 +77,8 @@ class TestOfALaterProcess:
     def test_the_time_of_its_config_is_known(self) -> None:
         before = running()
         worker = EmbeddedWorker(config_log=before.config_log, status_log=before.status_log)
-        found = journal(worker).configs.written(NAME)
-        known = journal(before).configs.written(NAME)
+        found = journal(worker).configs.last_write(NAME)
+        known = journal(before).configs.last_write(NAME)
         assert found is not None
         assert known is not None
         assert (found.ms, found.by) == (known.ms, "")

@@ -32,7 +32,7 @@ class State:
     def __init__(self) -> None:
         self.lost: list[str] = []
         self.leaders: list[object] = []
-        self.history = SimpleNamespace(group_lost=self.lost.append, assigned=lambda _: None)
+        self.history = SimpleNamespace(record_group_loss=self.lost.append, record_rebalance=lambda _: None)
         self.work = Work()
         self.snapshot = SimpleNamespace(rebalances=())
         self.settings = SimpleNamespace(standalone=True)
@@ -61,10 +61,10 @@ def test_a_loss_is_recorded_again_only_for_another_reason_or_after_an_assignment
     rebalances = Rebalances(state, membership)
     with caplog.at_level(logging.WARNING):
         for reason in ("refused", "refused", "unknown", "unknown"):
-            rebalances.lost(reason)
+            rebalances.on_group_lost(reason)
         assert state.lost == ["refused", "unknown"]
-        rebalances.assigned(assignment(), everything=False)
-        rebalances.lost("unknown")
+        rebalances.on_assigned(assignment(), everything=False)
+        rebalances.on_group_lost("unknown")
     assert state.lost == ["refused", "unknown", "unknown"]
     assert len(caplog.records) == 3
     assert state.leaders == [None] * 4 + ["http://w/", None], "each loss means that no leader is known"

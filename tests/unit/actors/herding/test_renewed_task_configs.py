@@ -34,10 +34,10 @@ class Worker:
         state: Any = SimpleNamespace(
             snapshot=snapshot,
             restart_history=SimpleNamespace(renewed={}),
-            work=SimpleNamespace(wanted=lambda _: {X: SimpleNamespace(incarnation=LIFE)}),
+            work=SimpleNamespace(wanted_instances=lambda _: {X: SimpleNamespace(incarnation=LIFE)}),
             lease=lambda: True,
             clock=SimpleNamespace(now=lambda: 0.0),
-            writes=SimpleNamespace(token=lambda: next(tokens)),
+            writes=SimpleNamespace(next_token=lambda: next(tokens)),
             settings=SimpleNamespace(signature_algorithm="HmacSHA256"),
             actors=SimpleNamespace(publisher=publisher, herder=Address("herder")),
         )
@@ -50,11 +50,13 @@ class Worker:
 
     def made(self, number: str, *, renewed: bool = False) -> None:
         """Have the connector report a task config."""
-        self.configs.made(TaskConfigsMade(name=X, incarnation=LIFE, configs=[{"n": number}], renewed=renewed))
+        self.configs.on_made(
+            TaskConfigsMade(name=X, incarnation=LIFE, configs=[{"n": number}], renewed=renewed)
+        )
 
     def published(self) -> None:
         """Have the leader answer the last request."""
-        self.configs.answered(TasksPublished(token=self.sent[-1].token))
+        self.configs.on_answer(TasksPublished(token=self.sent[-1].token))
 
 
 def test_renewed_values_are_published_although_an_older_set_is_read_meanwhile() -> None:

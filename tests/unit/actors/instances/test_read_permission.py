@@ -89,7 +89,7 @@ def test_tasks_continue_when_a_failed_connector_makes_no_new_ones(caplog: pytest
     assert worker.states(NAME) == ["FAILED", "RUNNING"]
     assert worker.fake.written[T0] == [0]
     worker.advance(NEW_TASKS_TIMEOUT_S)
-    worker.fake.look(T0)
+    worker.fake.poll_now(T0)
     worker.run()
     assert worker.fake.written[T0] == [0, 1]
     assert "Continuing under the previous config of connector numbers" in caplog.text

@@ -55,11 +55,11 @@ class Copying(FakeSourceConnector):
         return [{**self._config, "number": str(n), "url": url} for n in range(max_tasks)]
 
     @override
-    def _called(self, method: str) -> None:
+    def _record_call(self, method: str) -> None:
         password = self._config["password"]
         if self._config.get("fail.in") == method or (method == "start" and password.startswith("wrong")):
             raise RuntimeError(f"cannot log in with {password}")
-        super()._called(method)
+        super()._record_call(method)
 
 
 def registry() -> Registry:

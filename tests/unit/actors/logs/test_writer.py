@@ -10,7 +10,7 @@ from actors.messages.herder import Appended, AppendFailed
 from actors.messages.stores import Append, ClaimWrites
 from actors.runtime.mailbox import Address
 from actors.runtime.system import Begin
-from kraal.core.errors import Momentary, StoreError
+from kraal.core.errors import RetryableConflict, StoreError
 from kraal.core.records import Entry
 from kraal.stores.memory import MemoryLog
 from kraal.testing._simulation.scheduler import Scheduler
@@ -129,7 +129,7 @@ def test_a_config_that_needs_a_lease_is_refused_for_the_moment_without_one() -> 
     stage.append(RUNNING, leased=True)
     [failed] = stage.heard
     assert isinstance(failed, AppendFailed)
-    assert isinstance(failed.error, Momentary)
+    assert isinstance(failed.error, RetryableConflict)
     stage.append(RUNNING, leased=False)
     assert isinstance(stage.heard[-1], Appended)
     assert stage.written == [RUNNING.value]

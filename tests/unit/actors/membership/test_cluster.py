@@ -15,7 +15,7 @@ from actors.messages.herder import (
     RestartTask,
     SetTargetState,
 )
-from kraal.core.errors import Momentary, NotLeader, NotOwner
+from kraal.core.errors import NotLeader, NotOwner, RetryableConflict
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.protocol.group import ConnectProtocol
 from kraal.testing._simulation.cluster import EmbeddedCluster
@@ -183,7 +183,7 @@ def test_a_frozen_leader_does_not_overwrite_the_config_of_its_successor(seed: in
     cluster.thaw(frozen)
     cluster.run_until(late.done, timeout_s=30)
     cluster.settle()
-    assert isinstance(late.exception(), Momentary | NotLeader)
+    assert isinstance(late.exception(), RetryableConflict | NotLeader)
     assert cluster.states(NAME) == ["RUNNING"] * 3
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.messages.herder import CreateConnector, DeleteConnector, SetTargetState
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
-from kraal.core.errors import AlreadyExists, BadRequest, KraalError, Momentary, NotLeader, StoreError
+from kraal.core.errors import AlreadyExists, BadRequest, KraalError, NotLeader, RetryableConflict, StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Shown
 from kraal.core.records import Entry
@@ -137,7 +137,7 @@ def test_rebalance_pending_409_momentarily_due_to_stale_configuration(seed: int)
     cluster.ask(cluster.leader, STOP)
     assert cluster.leader.engine.running, "its tasks take a moment to stop"
     for message in (TO_7, RESET):
-        with pytest.raises(Momentary) as caught:
+        with pytest.raises(RetryableConflict) as caught:
             cluster.ask(cluster.leader, message)
         assert str(caught.value) == (
             "Cannot complete request momentarily due to stale configuration "

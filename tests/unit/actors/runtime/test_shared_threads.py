@@ -189,7 +189,7 @@ def test_death_is_reported_and_pending_messages_are_dropped(system: ThreadSystem
     release.set()
     assert died.wait(10)
     assert noter.numbers == []
-    address.fail_open("dead")
+    address.fail_pending("dead")
     with pytest.raises(ActorDied):
         ask(address, Numbers(), timeout_s=10)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kraal.config.yaml_text import read_yaml, typed
+from kraal.config.yaml_text import convert_scalar, read_yaml
 from tests.fakes.workers.connect import Connect, Said
 from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal
@@ -28,7 +28,7 @@ def test_a_status_has_a_row_for_each_task(kraal: Kraal, two: Connect) -> None:
 @pytest.mark.parametrize("command", ["ls", "status"])
 def test_json_output_is_the_response(kraal: Kraal, two: Connect, command: str, style: str) -> None:
     text = kraal.out(command, "-o", style)
-    output: Any = json.loads(text) if style == "json" else read_yaml(text, typed)[0]
+    output: Any = json.loads(text) if style == "json" else read_yaml(text, convert_scalar)[0]
     assert [each["name"] for each in output] == ["archive", "orders"]
     assert output[1] == two.worker.status("orders")
 

@@ -12,7 +12,7 @@ import pytest
 from kraal.client.commands.top import Top
 from kraal.client.rest import Unreachable
 from kraal.client.terminal.screen import Screen
-from kraal.client.terminal.top_view import SORTS, Cluster, as_data, frame, parsed, worker_sums
+from kraal.client.terminal.top_view import SORTS, Cluster, as_data, frame, parse_cluster, worker_sums
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect, QuickClock, Said
 from tests.unit.client.conftest import Kraal
@@ -122,7 +122,7 @@ def test_java_worker_shows_only_states(kraal: Kraal) -> None:
     [(["*a*"], {"fast", "paused"}), (["fast", "behind"], {"fast", "behind"}), (["FAST"], set())],
 )
 def test_patterns_choose_connectors(patterns: list[str], names: set[str]) -> None:
-    assert {row.name for row in parsed(ANSWER, patterns).rows} == names
+    assert {row.name for row in parse_cluster(ANSWER, patterns).rows} == names
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_patterns_choose_connectors(patterns: list[str], names: set[str]) -> Non
     ],
 )
 def test_orders_put_first_what_is_looked_for(sort: str, first: tuple[str, int]) -> None:
-    rows = SORTS[sort].sorted(parsed(ANSWER).rows)
+    rows = SORTS[sort].sorted(parse_cluster(ANSWER).rows)
     assert (rows[0].name, rows[0].task) == first
     assert len(rows) == 4
 
@@ -159,7 +159,7 @@ def drawn(
 
 
 def test_a_frame_has_title_order_workers_and_tasks() -> None:
-    lines = drawn(parsed(ANSWER), sort="backlog")
+    lines = drawn(parse_cluster(ANSWER), sort="backlog")
     assert lines[0] == "title"
     assert lines[1] == "sort by: r rate   [b backlog]   e errors   a age   s state   w worker   n name"
     assert lines[3].startswith("WORKER")
@@ -169,7 +169,7 @@ def test_a_frame_has_title_order_workers_and_tasks() -> None:
 
 def test_a_frame_fits_its_screen() -> None:
     many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[numbers(0)]) for i in range(50)}
-    lines = drawn(parsed(many), columns=30, lines=24)
+    lines = drawn(parse_cluster(many), columns=30, lines=24)
     assert len(lines) == 23
     assert max(map(len, lines)) == 30
     assert "… 45 more workers" in lines
@@ -178,28 +178,28 @@ def test_a_frame_fits_its_screen() -> None:
 
 def test_a_frame_on_a_tiny_screen_still_counts_what_it_leaves_out() -> None:
     many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[numbers(0)]) for i in range(50)}
-    lines = drawn(parsed(many), lines=4)
+    lines = drawn(parse_cluster(many), lines=4)
     assert "… 51 more workers" in lines
     assert lines[-1] == "… 50 more tasks"
 
 
 def test_a_frame_lists_unknown_metrics() -> None:
     silent = {"a": connector(task(0, W2), silent=[W2]), "b": connector(task(0, W2), silent=[W2])}
-    lines = drawn(parsed(silent), problem="w1 answered 503")
+    lines = drawn(parse_cluster(silent), problem="w1 answered 503")
     assert lines[2:4] == [
         "w1 answered 503; showing the last known metrics",
         f"no metrics from {W2}: stopped, or Java workers",
     ]
-    assert drawn(parsed({}))[-1] == "No connectors."
+    assert drawn(parse_cluster({}))[-1] == "No connectors."
 
 
 def test_names_with_control_characters_cannot_change_the_terminal() -> None:
-    lines = drawn(parsed({"a\x1b[2J": connector(task(0), task_metrics=[numbers(0)])}))
+    lines = drawn(parse_cluster({"a\x1b[2J": connector(task(0), task_metrics=[numbers(0)])}))
     assert "\x1b" not in "".join(lines)
 
 
 def test_a_task_of_an_unknown_worker_has_sums_of_its_own() -> None:
-    waiting = parsed({"a": connector({"id": 0, "state": "UNASSIGNED"})})
+    waiting = parse_cluster({"a": connector({"id": 0, "state": "UNASSIGNED"})})
     assert [(each["worker_id"], each["tasks"], each["running"]) for each in worker_sums(waiting)] == [
         ("-", 1, 0),
         (W1, 0, 0),
@@ -230,7 +230,7 @@ class Terminal:
 
 
 def test_keys_change_the_order_at_once_without_asking_the_worker(clock: QuickClock) -> None:
-    looks = iter([parsed(ANSWER), parsed({"other": ANSWER["fast"]})])
+    looks = iter([parse_cluster(ANSWER), parse_cluster({"other": ANSWER["fast"]})])
     terminal = Terminal(clock, "b", "x", "", "q")
     Top(lambda: next(looks), clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
     assert terminal.firsts() == ["fast", "behind", "behind", "other"]
@@ -241,7 +241,7 @@ def test_an_unreachable_worker_does_not_end_it(clock: QuickClock) -> None:
     def look() -> Cluster:
         if len(terminal.waits) == 1:
             raise Unreachable("Cannot connect to w1")
-        return parsed(ANSWER)
+        return parse_cluster(ANSWER)
 
     terminal = Terminal(clock, "", "", "q")
     Top(look, clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)

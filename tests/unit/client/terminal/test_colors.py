@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from kraal.cli.main import main
-from kraal.client.terminal.colors import STATES, cell_color, context_color, painted
+from kraal.client.terminal.colors import STATES, cell_color, colorize, context_color
 from kraal.client.text import table
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect
@@ -37,7 +37,7 @@ def test_the_environment_decides_and_no_color_wins(
     environment: dict[str, str], *, forced: bool | None, plain: bool
 ) -> None:
     assert context_color(environment) is forced
-    assert painted("x", "red", environment) == ("x" if plain else f"{RED}x{END}")
+    assert colorize("x", "red", environment) == ("x" if plain else f"{RED}x{END}")
 
 
 def test_states_have_the_colors_that_their_columns_ask_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kraal.cluster.assignment.leader import (
     GroupPlan,
     JoinResult,
-    applied,
+    apply_assignment,
     jobs_of,
     latest_offset,
     plan_group,
@@ -164,13 +164,13 @@ TOLD = GroupAssignment(
 )
 def test_m2_cooperative_member_keeps_unrevoked_jobs(error: int) -> None:
     told = replace(TOLD, error=error)
-    assert applied(OLD, told) == replace(told, assigned=(Job(C2), Job(C1), Job(C1, 1)))
-    assert applied(None, told) == told
+    assert apply_assignment(OLD, told) == replace(told, assigned=(Job(C2), Job(C1), Job(C1, 1)))
+    assert apply_assignment(None, told) == told
 
 
 def test_m2_an_eager_member_keeps_nothing() -> None:
     told = replace(TOLD, version=0, revoked=(), delay_ms=0)
-    assert applied(OLD, told) == told
+    assert apply_assignment(OLD, told) == told
 
 
 def test_the_work_that_the_herder_receives() -> None:

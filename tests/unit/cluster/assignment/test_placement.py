@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraal.cluster.assignment.leader import GroupPlan, JoinResult, plan_group
-from kraal.cluster.assignment.placement import PlacedBy, Placement, why_placed
+from kraal.cluster.assignment.placement import PlacedBy, Placement, placement_reason
 from kraal.cluster.assignment.rebalance import AssignorState, LostHandling
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.core.ids import ConnectorName
@@ -120,7 +120,7 @@ def test_a_listed_job_is_placed_by_its_static_worker() -> None:
     leader = Leader()
     plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
     assert plan.placements[Job(C, 0)] == Placement(PlacedBy.STATIC, 1)
-    assert why_placed(Job(C, 0), plan.placements[Job(C, 0)]).startswith("Assigned by static.tasks ")
+    assert placement_reason(Job(C, 0), plan.placements[Job(C, 0)]).startswith("Assigned by static.tasks ")
 
 
 def test_a_misplaced_job_is_derived_from_the_lists() -> None:
@@ -148,4 +148,4 @@ def test_the_eager_protocol_places_all_jobs_anew() -> None:
 
 @pytest.mark.parametrize("by", PlacedBy)
 def test_every_placement_has_a_sentence(by: PlacedBy) -> None:
-    assert " generation 3" in why_placed(Job(C), Placement(by, 3))
+    assert " generation 3" in placement_reason(Job(C), Placement(by, 3))

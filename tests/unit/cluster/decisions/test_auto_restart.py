@@ -17,11 +17,11 @@ from kraal.cluster.decisions.auto_restart import (
     applies,
     backoff_s,
     decide,
-    failed,
     is_due,
     next_watched,
-    restarted,
-    works,
+    record_failure,
+    record_restart,
+    record_success,
 )
 from kraal.cluster.decisions.failures import Failure, classify
 from kraal.cluster.state.wanted_work import Incarnation
@@ -147,7 +147,7 @@ def test_the_instances_that_are_supervised(restarted_: Restarted, *, task: bool,
 
 def waiting() -> Watched:
     """Return what is known of a task that has failed and is to be restarted in 2 s."""
-    watched = next_watched(TASK, failed(None, LIFE, TRACE, NOW), NOW)
+    watched = next_watched(TASK, record_failure(None, LIFE, TRACE, NOW), NOW)
     assert (watched.due_s, watched.due_ms) == (1002.0, 5_002_000)
     return watched
 
@@ -156,7 +156,9 @@ def test_planning_again_does_not_change_a_plan() -> None:
     watched = waiting()
     later = replace(NOW, now_s=1001.0, now_ms=5_001_000, chance=0.7)
     assert next_watched(TASK, watched, later) == watched
-    assert failed(watched, LIFE, "another text", later) == watched, "a failure is told again, not another one"
+    assert record_failure(watched, LIFE, "another text", later) == watched, (
+        "a failure is told again, not another one"
+    )
     assert not is_due(watched, later)
     assert is_due(watched, replace(NOW, now_s=1002.0))
 
@@ -164,7 +166,7 @@ def test_planning_again_does_not_change_a_plan() -> None:
 def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
     due = replace(NOW, now_s=1002.0, now_ms=5_002_000)
     new = Incarnation(7, 1)
-    after = restarted(waiting(), new, due)
+    after = record_restart(waiting(), new, due)
     assert after == Watched(
         life=new,
         config_version=5,
@@ -175,7 +177,7 @@ def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
     )
     again = replace(due, life=new)
     assert not is_due(after, again)
-    watched = next_watched(TASK, failed(after, new, TRACE, again), again)
+    watched = next_watched(TASK, record_failure(after, new, TRACE, again), again)
     assert watched.due_s == 1006.0
 
 
@@ -202,7 +204,7 @@ def test_a_life_that_somebody_else_began_has_all_its_restarts_again() -> None:
     new = replace(NOW, life=Incarnation(7, 1))
     rested = next_watched(TASK, tired, new)
     assert (rested.restarts, rested.cured, rested.total) == ((), None, 3)
-    assert next_watched(TASK, failed(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
+    assert next_watched(TASK, record_failure(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
 
 
 def test_new_config_of_a_failing_connector_resets_the_count() -> None:
@@ -218,17 +220,17 @@ def test_resumed_it_is_restarted_after_a_new_pause() -> None:
 
 
 def test_given_up_instance_is_not_restarted_later() -> None:
-    watched = next_watched(TASK, failed(None, LIFE, "PermissionError: x", NOW), NOW)
+    watched = next_watched(TASK, record_failure(None, LIFE, "PermissionError: x", NOW), NOW)
     assert watched.given_up is GivenUp.LASTING
     assert next_watched(TASK, watched, replace(NOW, now_s=1e9)) == watched
     assert not is_due(watched, replace(NOW, now_s=1e9))
 
 
 def test_recovering_instance_is_not_restarted() -> None:
-    assert not is_due(works(waiting()), replace(NOW, now_s=2000.0))
+    assert not is_due(record_success(waiting()), replace(NOW, now_s=2000.0))
 
 
 def test_lost_and_given_back_it_has_used_up_what_it_had() -> None:
     tired = replace(waiting(), restarts=(997.0, 998.0, 999.0))
     back = next_watched(TASK, next_watched(TASK, tired, replace(NOW, life=None)), NOW)
-    assert next_watched(TASK, failed(back, LIFE, TRACE, NOW), NOW).given_up is GivenUp.TOO_OFTEN
+    assert next_watched(TASK, record_failure(back, LIFE, TRACE, NOW), NOW).given_up is GivenUp.TOO_OFTEN

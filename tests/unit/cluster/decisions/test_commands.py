@@ -32,7 +32,7 @@ STATE = ClusterState(
             lambda: commands.create(STATE, ConnectorName("bad2"), {"name": "x"}), BadRequest, id="names"
         ),
         pytest.param(lambda: commands.put(BAD, {"name": "x"}), BadRequest, id="put another name"),
-        pytest.param(lambda: commands.patched(STATE, NOPE, {"a": "b"}), NotFound, id="patch"),
+        pytest.param(lambda: commands.apply_patch(STATE, NOPE, {"a": "b"}), NotFound, id="patch"),
         pytest.param(lambda: commands.delete(STATE, NOPE), NotFound, id="delete"),
         pytest.param(lambda: commands.set_target(STATE, NOPE, TargetState.PAUSED), NotFound, id="pause"),
         pytest.param(lambda: commands.set_target(STATE, NOPE, TargetState.STOPPED), NotFound, id="stop"),
@@ -64,7 +64,7 @@ def test_creating_without_an_initial_state_writes_no_target_state() -> None:
 
 
 def test_rejects_a_null_name() -> None:
-    assert commands.named(BAD, {"name": None, "a": "1"}) == {"a": "1", "name": "bad"}
+    assert commands.add_name(BAD, {"name": None, "a": "1"}) == {"a": "1", "name": "bad"}
 
 
 def test_an_identical_config_is_written_again() -> None:
@@ -74,7 +74,7 @@ def test_an_identical_config_is_written_again() -> None:
 
 
 def test_a_patch_overwrites_adds_and_removes() -> None:
-    assert commands.patched(STATE, BAD, {"a": None, "b": "3", "c": "4", "gone": None}) == {
+    assert commands.apply_patch(STATE, BAD, {"a": None, "b": "3", "c": "4", "gone": None}) == {
         "name": "bad",
         "b": "3",
         "c": "4",
@@ -83,8 +83,8 @@ def test_a_patch_overwrites_adds_and_removes() -> None:
 
 def test_a_patch_cannot_rename_nor_take_the_name_away() -> None:
     with pytest.raises(BadRequest, match=r"Connector name configuration \(zzz\) doesn't match"):
-        commands.patched(STATE, BAD, {"name": "zzz"})
-    assert commands.patched(STATE, BAD, {"name": None})["name"] == "bad"
+        commands.apply_patch(STATE, BAD, {"name": "zzz"})
+    assert commands.apply_patch(STATE, BAD, {"name": None})["name"] == "bad"
 
 
 def test_refuses_records_that_brokers_would_reject() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kraal.cluster.decisions.offsets import (
     modifiable,
-    modified,
+    modified_text,
     sink_changes,
     sink_pairs,
     source_changes,
@@ -170,10 +170,14 @@ def test_a_sink_shows_the_committed_offsets_of_its_consumer_group() -> None:
 
 def test_the_message_of_a_successful_change() -> None:
     assert (
-        modified(reset=False, managed=True) == "The offsets for this connector have been altered successfully"
+        modified_text(reset=False, managed=True)
+        == "The offsets for this connector have been altered successfully"
     )
-    assert modified(reset=True, managed=True) == "The offsets for this connector have been reset successfully"
-    assert modified(reset=True, managed=False) == (
+    assert (
+        modified_text(reset=True, managed=True)
+        == "The offsets for this connector have been reset successfully"
+    )
+    assert modified_text(reset=True, managed=False) == (
         "The Connect framework-managed offsets for this connector have been reset successfully. However, if this "
         "connector manages offsets externally, they will need to be manually reset in the system that the connector "
         "uses."

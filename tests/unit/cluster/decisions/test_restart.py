@@ -89,9 +89,9 @@ def test_a_connector_without_a_status_cannot_be_planned() -> None:
 def test_plan_of_each_worker_contains_only_its_own_instances() -> None:
     """KIP-745: "use the current connector status and the herder's current assignments"."""
     plan = plan_restart(ANY_ALL, statuses(RUNNING, RUNNING, RUNNING))
-    assert plan.owned(lambda i: i == TaskId(X, 1)) == (TaskId(X, 1),)
-    assert plan.owned(lambda _: True) == (X, TaskId(X, 0), TaskId(X, 1))
-    assert plan.owned(lambda _: False) == ()
+    assert plan.owned_instances(lambda i: i == TaskId(X, 1)) == (TaskId(X, 1),)
+    assert plan.owned_instances(lambda _: True) == (X, TaskId(X, 0), TaskId(X, 1))
+    assert plan.owned_instances(lambda _: False) == ()
 
 
 def test_the_202_shows_restarting_for_what_is_due_and_else_the_original_status() -> None:

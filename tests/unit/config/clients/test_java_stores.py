@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from kraal.config.clients.java_stores import Culprit, NoKeytool, NotConverted, find_keytool, to_pkcs12
-from kraal.config.clients.key_stores import Unusable, read_trust
+from kraal.config.clients.java_stores import (
+    ConversionFailed,
+    Culprit,
+    KeytoolMissing,
+    find_keytool,
+    to_pkcs12,
+)
+from kraal.config.clients.key_stores import UnusableKeyStore, read_trust
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 
 ROOT = make_authority("root")
@@ -103,7 +109,7 @@ def test_a_refusal_tells_which_password_is_wrong(
     keytool: FakeKeytool, tmp_path: Path, line: str, culprit: str
 ) -> None:
     keytool.refuse(line)
-    with pytest.raises(NotConverted) as refused:
+    with pytest.raises(ConversionFailed) as refused:
         convert(tmp_path / "me.jks")
     assert (str(refused.value), refused.value.culprit) == (line, Culprit[culprit])
 
@@ -113,7 +119,7 @@ def test_a_keytool_that_hangs_is_an_error(
 ) -> None:
     monkeypatch.setattr("kraal.config.clients.java_stores._TIMEOUT_S", 0.2)
     (keytool.at / "keytool").write_text("#!/bin/sh\nexec sleep 30\n")
-    with pytest.raises(NotConverted, match="failed: TimeoutExpired"):
+    with pytest.raises(ConversionFailed, match="failed: TimeoutExpired"):
         convert(tmp_path / "me.jks")
 
 
@@ -126,7 +132,9 @@ def test_certificates_come_out_of_the_converted_store(
     location = {"ssl.truststore.location": str(tmp_path / "trust.jks")}
     assert read_trust({**location, "ssl.truststore.password": "p"}) == ROOT.pem
     keytool.refuse("keytool error: java.io.IOException: Invalid keystore format")
-    with pytest.raises(Unusable, match=r"cannot be opened as JKS: keytool error: .*Invalid keystore format"):
+    with pytest.raises(
+        UnusableKeyStore, match=r"cannot be opened as JKS: keytool error: .*Invalid keystore format"
+    ):
         read_trust({**location, "ssl.truststore.password": "q"})
 
 
@@ -135,7 +143,7 @@ def test_keytool_is_looked_for_in_java_home_then_on_the_path_then_beside_java(
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoKeytool, match="install Java"):
+    with pytest.raises(KeytoolMissing, match="install Java"):
         find_keytool()
     jdk = tmp_path / "jdk"
     jdk.mkdir()
@@ -146,5 +154,5 @@ def test_keytool_is_looked_for_in_java_home_then_on_the_path_then_beside_java(
     (tmp_path / "keytool").touch(0o755)
     assert find_keytool() == tmp_path / "keytool"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(NoKeytool, match="does not contain bin/keytool"):
+    with pytest.raises(KeytoolMissing, match="does not contain bin/keytool"):
         find_keytool()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.config.clients.key_stores import Unusable, read_identity, read_trust
+from kraal.config.clients.key_stores import UnusableKeyStore, read_identity, read_trust
 from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 
 ROOT = make_authority("root")
@@ -58,7 +58,7 @@ def test_without_a_keytool_a_java_store_is_refused_with_the_command_that_convert
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     file = tmp_path / "my trust.jks"
     file.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
-    with pytest.raises(Unusable) as raised:
+    with pytest.raises(UnusableKeyStore) as raised:
         trust(location=file, password=PASSWORD)
     assert raised.value.key == "ssl.truststore.location"
     assert str(raised.value) == (
@@ -90,19 +90,21 @@ def test_a_trust_store_that_cannot_be_used(
     if content:
         (tmp_path / "store").write_bytes(content)
         settings = {**settings, "location": str(tmp_path / "store")}
-    with pytest.raises(Unusable, match=reason):
+    with pytest.raises(UnusableKeyStore, match=reason):
         trust(**settings)
 
 
 def test_a_store_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match="cannot be read: No such file"):
+    with pytest.raises(UnusableKeyStore, match="cannot be read: No such file"):
         trust(location=tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("password", ["wrong hush", None])
 def test_a_store_that_its_password_does_not_open(tmp_path: Path, password: str | None) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
-    with pytest.raises(Unusable, match=r"ssl\.truststore\.password (does not open it|is not set)") as raised:
+    with pytest.raises(
+        UnusableKeyStore, match=r"ssl\.truststore\.password (does not open it|is not set)"
+    ) as raised:
         trust(location=file, **({"password": password} if password else {}))
     assert "hush" not in str(raised.value)
 
@@ -166,7 +168,7 @@ def test_without_a_key_store_nothing_is_shown() -> None:
 )  # fmt: skip
 def test_an_identity_that_cannot_be_used(settings: dict[str, str], key: str, reason: str) -> None:
     keystore = {"type": "PEM", **settings}
-    with pytest.raises(Unusable, match=reason) as raised:
+    with pytest.raises(UnusableKeyStore, match=reason) as raised:
         read_identity({f"ssl.keystore.{name}": value for name, value in keystore.items()})
     assert raised.value.key == f"ssl.keystore.{key}"
     assert "hush" not in str(raised.value)
@@ -174,7 +176,7 @@ def test_an_identity_that_cannot_be_used(settings: dict[str, str], key: str, rea
 
 def test_a_key_store_without_a_key(tmp_path: Path) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
-    with pytest.raises(Unusable, match="no private key"):
+    with pytest.raises(UnusableKeyStore, match="no private key"):
         read_identity(keys({"keystore.location": file, "keystore.password": PASSWORD}))
-    with pytest.raises(Unusable, match=r"needs ssl\.keystore\.password"):
+    with pytest.raises(UnusableKeyStore, match=r"needs ssl\.keystore\.password"):
         read_identity(keys({"keystore.location": file}))

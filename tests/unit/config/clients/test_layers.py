@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.layers import bootstrap, merge_layers
 
 WORKER = {
     "bootstrap.servers": "a:1",
@@ -21,19 +21,19 @@ SECURITY = {"security.protocol": "SSL", "ssl.truststore.location": "/worker.p12"
 
 def test_a_connectors_overrides_win_over_the_workers() -> None:
     connector = {"producer.override.linger.ms": "1", "consumer.override.linger.ms": "2", "linger.ms": "3"}
-    assert layered(WORKER, connector, "producer") == {**SECURITY, "acks": "1", "linger.ms": "1"}
-    assert layered(WORKER, connector, "consumer") == {**SECURITY, "linger.ms": "2"}
+    assert merge_layers(WORKER, connector, "producer") == {**SECURITY, "acks": "1", "linger.ms": "1"}
+    assert merge_layers(WORKER, connector, "consumer") == {**SECURITY, "linger.ms": "2"}
 
 
 def test_admin_listeners_are_not_admin_client_settings() -> None:
-    assert layered(WORKER, {}, "admin") == {**SECURITY, "retries": "2"}
+    assert merge_layers(WORKER, {}, "admin") == {**SECURITY, "retries": "2"}
 
 
 @pytest.mark.parametrize("where", ["worker", "connector"])
 def test_a_client_with_a_protocol_of_its_own_shares_no_security(where: str) -> None:
     worker = WORKER | ({"consumer.security.protocol": "PLAINTEXT"} if where == "worker" else {})
     connector = {"consumer.override.security.protocol": "PLAINTEXT"} if where == "connector" else {}
-    assert layered(worker, connector, "consumer") == {"security.protocol": "PLAINTEXT"}
+    assert merge_layers(worker, connector, "consumer") == {"security.protocol": "PLAINTEXT"}
 
 
 def test_the_address_is_the_nearest_that_is_given() -> None:
@@ -44,5 +44,5 @@ def test_the_address_is_the_nearest_that_is_given() -> None:
 
 
 def test_values_are_trimmed() -> None:
-    settings = layered({"producer.acks": "all\t"}, {"producer.override.linger.ms": " 5 "}, "producer")
+    settings = merge_layers({"producer.acks": "all\t"}, {"producer.override.linger.ms": " 5 "}, "producer")
     assert settings == {"acks": "all", "linger.ms": "5"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import layered
+from kraal.config.clients.layers import merge_layers
 from kraal.config.clients.restrictions import ALLOWED_URLS, java_properties
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
@@ -28,7 +28,7 @@ def no_options(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_connectors_url_that_the_operator_does_not_list_is_refused(client: Client, key: str) -> None:
     for allowed in ({}, {ALLOWED_URLS: ""}, {ALLOWED_URLS: URL}):
         with pytest.raises(ConfigInvalid) as raised:
-            layered(allowed, {f"{client}.override.{key}": OTHER}, client)
+            merge_layers(allowed, {f"{client}.override.{key}": OTHER}, client)
         assert str(raised.value) == (
             f"Invalid value {OTHER} for configuration {client}.override.{key}: The URL cannot be accessed due to "
             f"restrictions. Update the system property '{ALLOWED_URLS}' to allow the URL to be accessed."
@@ -37,7 +37,7 @@ def test_a_connectors_url_that_the_operator_does_not_list_is_refused(client: Cli
 
 def test_a_url_that_only_begins_like_an_allowed_one_is_refused() -> None:
     with pytest.raises(ConfigInvalid):
-        layered({ALLOWED_URLS: URL}, {f"producer.override.{TOKEN}": f"{URL}/more"}, "producer")
+        merge_layers({ALLOWED_URLS: URL}, {f"producer.override.{TOKEN}": f"{URL}/more"}, "producer")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_url_that_only_begins_like_an_allowed_one_is_refused() -> None:
     ],
 )
 def test_a_connectors_url_that_the_operator_wrote_is_taken(worker: dict[str, str]) -> None:
-    assert layered(worker, {f"producer.override.{TOKEN}": URL}, "producer")[TOKEN] == URL
+    assert merge_layers(worker, {f"producer.override.{TOKEN}": URL}, "producer")[TOKEN] == URL
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_the_list_may_be_in_the_environment_as_for_a_jvm(
 ) -> None:
     monkeypatch.setenv("KAFKA_OPTS", options)
     connector = {f"producer.override.{TOKEN}": URL}
-    assert layered({}, connector, "producer")[TOKEN] == URL
+    assert merge_layers({}, connector, "producer")[TOKEN] == URL
     with pytest.raises(ConfigInvalid):
-        layered({ALLOWED_URLS: ""}, connector, "producer")  # the worker's file wins
+        merge_layers({ALLOWED_URLS: ""}, connector, "producer")  # the worker's file wins
 
 
 def test_the_workers_own_url_needs_no_permission() -> None:
-    assert layered({f"producer.{TOKEN}": URL}, {}, "producer")[TOKEN] == URL
+    assert merge_layers({f"producer.{TOKEN}": URL}, {}, "producer")[TOKEN] == URL
 
 
 def test_the_allowed_protocols_reach_sparks_jvm() -> None:
@@ -90,7 +90,7 @@ def test_the_urls_of_a_connectors_own_clients_are_restricted_as_well(prefix: str
     plugins = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS | {ALLOWED_URLS: URL}))
     for refuses in (
         lambda: plugins.make(config),
-        lambda: layered({ALLOWED_URLS: URL}, config, "producer"),
+        lambda: merge_layers({ALLOWED_URLS: URL}, config, "producer"),
     ):
         with pytest.raises(ConfigInvalid) as raised:
             refuses()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraal.config.connector.converters import converter_settings
-from kraal.config.connector.trimmed import trimmed
+from kraal.config.connector.trimmed import trim_config
 
 
 def test_connects_own_values_are_trimmed() -> None:
@@ -16,7 +16,7 @@ def test_connects_own_values_are_trimmed() -> None:
         "file": "f ",
         "topics": None,
     }
-    assert trimmed(config) == {
+    assert trim_config(config) == {
         "name": "n ",
         "connector.class": "C ",
         "topics.regex": "a.*",

@@ -145,7 +145,7 @@ def test_a_partition_that_left_and_came_back_is_looked_at_again(tmp_path: Path) 
     here, there = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
     write(here, tmp_path, (0, 10))
     write(there, tmp_path, (10, 25))  # by another task, which lost the partition before it committed
-    here.assigned()
+    here.on_assigned()
     write(here, tmp_path, (10, 20))
     write(here, tmp_path, (20, 30))
     assert held(tmp_path) == [(0, 10), (10, 25), (25, 30)]
@@ -183,7 +183,7 @@ def test_a_frozen_owner_removes_nothing_that_only_its_successor_has(tmp_path: Pa
 def test_a_batch_whose_partition_was_lost_is_not_put_in_place(tmp_path: Path) -> None:
     folder = RangeFolder(LocalFiles(tmp_path))
     write(folder, tmp_path, (0, 4))
-    folder.assigned()
+    folder.on_assigned()
     staged, conflicts = stage(folder, tmp_path, (0, 10))
 
     def lost() -> None:
@@ -210,6 +210,6 @@ def test_beyond_what_a_former_owner_had_in_hand_nothing_is_listed(tmp_path: Path
         write(folder, tmp_path, (start, start + 10))
         counts.append(len(lists))
     assert counts == [2, 3, 3, 3, 3]
-    folder.assigned()
+    folder.on_assigned()
     write(folder, tmp_path, (50, 60))
     assert len(lists) == 5

@@ -26,7 +26,7 @@ class Sqlite:
     def __init__(self, file: Path) -> None:
         self.connection = sqlite3.connect(file, timeout=0)
 
-    def quoted(self, name: str) -> str:
+    def quote(self, name: str) -> str:
         return f'"{name}"'
 
     def change(self, sql: str, *values: object, wait_s: int = 0) -> int:
@@ -251,7 +251,7 @@ def test_a_new_start_removes_the_staging_tables_of_older_ones_of_its_task(connec
     database.commit()
     new = Tables.of("sink", 0, "got", "kraal_sink_offsets")
     assert new.staging not in {older, other}
-    exactly_once.drop_left_over(database, new)
+    exactly_once.drop_orphaned(database, new)
     assert connect().tables("kraal_staging_") == [other]
 
 

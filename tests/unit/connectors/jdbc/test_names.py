@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kraal.connectors.jdbc.exactly_once import Tables
-from kraal.connectors.jdbc.names import address_kind, in_sql, quoted
+from kraal.connectors.jdbc.names import address_kind, in_sql, quote
 from kraal.connectors.spark.checks import identifiers
 
 HIDDEN = '"a\\"." UNION SELECT password FROM users -- "'
@@ -43,10 +43,10 @@ def test_names_of_configs_get_the_quotes_of_the_database(kind: str, written: str
 
 
 def test_the_databases_own_quotes_are_doubled_within_a_name() -> None:
-    assert quoted("mysql", 'a`b"c') == '`a``b"c`'
-    assert quoted("oracle", 'a`b"c') == '"a`b""c"'
+    assert quote("mysql", 'a`b"c') == '`a``b"c`'
+    assert quote("oracle", 'a`b"c') == '"a`b""c"'
     with pytest.raises(ValueError, match="cannot be quoted safely"):
-        quoted("mysql", "a\x00b")
+        quote("mysql", "a\x00b")
 
 
 def test_staging_tables_of_names_with_doubled_quotes() -> None:

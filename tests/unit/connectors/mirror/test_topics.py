@@ -9,13 +9,13 @@ from kraal.connectors.mirror.topics import (
     Choice,
     Missing,
     Naming,
-    assigned_of,
-    assigned_text,
     check_offset,
     choice_of,
     distribute,
+    format_partitions,
     missing,
     next_offset,
+    parse_partitions,
     partitions_of,
     source_partition,
 )
@@ -72,13 +72,13 @@ def test_names_in_the_target() -> None:
 
 def test_partitions_are_dealt_out_as_java_deals_them() -> None:
     partitions = partitions_of({"t1": 2, "t0": 8, "t2": 2})
-    shares = [assigned_text(share) for share in distribute(partitions, 3)]
+    shares = [format_partitions(share) for share in distribute(partitions, 3)]
     assert shares == ["t0-0,t0-3,t0-6,t1-1", "t0-1,t0-4,t0-7,t2-0", "t0-2,t0-5,t1-0,t2-1"]
     assert [len(share) for share in distribute(partitions[:2], 5)] == [1, 1]
     assert distribute([], 3) == []
-    assert assigned_of("a-b-12, c-0") == [TopicPartition("a-b", 12), TopicPartition("c", 0)]
+    assert parse_partitions("a-b-12, c-0") == [TopicPartition("a-b", 12), TopicPartition("c", 0)]
     with pytest.raises(ValueError, match=r"nothing in task\.assigned\.partitions is not a partition"):
-        assigned_of("nothing")
+        parse_partitions("nothing")
 
 
 def test_finds_topics_that_the_target_lacks() -> None:

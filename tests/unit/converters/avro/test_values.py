@@ -36,7 +36,7 @@ def fmt(options: AvroOptions = PLAIN) -> AvroFormat:
 
 def written(schema: Schema | None, value: Any, avro: Any = None, options: AvroOptions = PLAIN) -> bytes:
     used = fmt(options)
-    text = used.described(schema).schema if avro is None else SchemaText("AVRO", json.dumps(avro))
+    text = used.describe(schema).schema if avro is None else SchemaText("AVRO", json.dumps(avro))
     return used.encoder(schema, text, {})(value)
 
 

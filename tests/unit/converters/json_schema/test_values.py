@@ -184,7 +184,7 @@ def test_a_value_of_another_schema_is_refused(schema: Schema, value: Any, messag
 
 def test_values_without_a_schema_are_refused() -> None:
     with pytest.raises(DataException, match="JSON Schema needs a schema"):
-        JsonSchemaFormat(PLAIN).described(None)
+        JsonSchemaFormat(PLAIN).describe(None)
 
 
 LONGS = some.integers(-(2**63), 2**63 - 1)
@@ -218,8 +218,8 @@ RECORDS = some.fixed_dictionaries(
 FORMATS = [JsonSchemaFormat(JsonSchemaOptions(numeric_decimals=each)) for each in (True, False)]
 BOTH = [
     (
-        fmt.encoder(ANY, fmt.described(ANY).schema, {}),
-        fmt.decoder(fmt.described(ANY).schema, {}, lambda _: None),
+        fmt.encoder(ANY, fmt.describe(ANY).schema, {}),
+        fmt.decoder(fmt.describe(ANY).schema, {}, lambda _: None),
     )
     for fmt in FORMATS
 ]

@@ -43,7 +43,7 @@ def tagged(schema: Schema, number: int) -> Schema:
 def written(schema: Schema, value: Any, text: str | None = None, options: ProtobufOptions = PLAIN) -> bytes:
     """Return what stands behind the id."""
     fmt = ProtobufFormat(options)
-    registered = fmt.described(schema).schema if text is None else SchemaText("PROTOBUF", text)
+    registered = fmt.describe(schema).schema if text is None else SchemaText("PROTOBUF", text)
     return fmt.encoder(schema, registered, {})(value)
 
 
@@ -156,7 +156,7 @@ LOGICAL: list[Any] = [
 def test_logical_types_are_messages_of_their_own(schema: Schema, value: Any, data: str) -> None:
     record = struct("M", a=schema)
     value = Struct(record, {"a": value})
-    registered = ProtobufFormat(PLAIN).described(record).schema
+    registered = ProtobufFormat(PLAIN).describe(record).schema
     assert written(record, value).hex(" ") == "00 " + data
     assert read(registered.text, bytes.fromhex(data)).values == value.values
 
@@ -225,7 +225,7 @@ def test_wrappers_are_what_they_hold() -> None:
     assert read(text, b"").values == {}
     assert written(STRING, "x") == b"\x02\x0e\x0a\x01x", "the eighth message of the wrappers' file"
     assert written(INT, 0) == b"\x02\x08"
-    proto = ProtobufFormat(PLAIN).described(STRING).schema.text
+    proto = ProtobufFormat(PLAIN).describe(STRING).schema.text
     assert read(proto, b"\x0a\x01x", head=b"\x02\x0e") == "x"
 
 
@@ -331,7 +331,7 @@ def test_a_value_of_another_schema_is_refused() -> None:
     ],
 )
 def test_rejects_invalid_logical_values(schema: Schema, data: bytes, message: str) -> None:
-    registered = ProtobufFormat(PLAIN).described(struct("M", a=schema)).schema
+    registered = ProtobufFormat(PLAIN).describe(struct("M", a=schema)).schema
     with pytest.raises((DataException, SerializationException), match=message):
         read(registered.text, data)
 
@@ -374,8 +374,8 @@ ANY = struct(
     m=Schema(type=Type.MAP, key=STRING, value=LONG, optional=True),
 )
 WORD = ProtobufFormat(ProtobufOptions(optional_for_nullables=True))
-ENCODE = WORD.encoder(ANY, WORD.described(ANY).schema, {})
-DECODE = WORD.decoder(WORD.described(ANY).schema, {}, lambda _: None)
+ENCODE = WORD.encoder(ANY, WORD.describe(ANY).schema, {})
+DECODE = WORD.decoder(WORD.describe(ANY).schema, {}, lambda _: None)
 
 
 @settings(max_examples=60)

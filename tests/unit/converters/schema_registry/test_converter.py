@@ -11,7 +11,7 @@ import pytest
 
 from kraal.converters.avro.converter import AvroConverter
 from kraal.converters.schema_registry import client
-from kraal.converters.schema_registry.client import RegistryRefuses
+from kraal.converters.schema_registry.client import RegistryRejected
 from kraal.core.secrets import secrets
 from kraal.engine.records.fault import stack_of
 from kraal.plugins.api import ByRecords, DataException, RetriableError
@@ -205,7 +205,7 @@ def test_a_registry_that_is_away_is_asked_again(registry: SchemaRegistryServer) 
 
 def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer) -> None:
     registry.user_info = "ann:open-sesame-77"
-    with pytest.raises(RegistryRefuses, match="Unauthorized"):
+    with pytest.raises(RegistryRejected, match="Unauthorized"):
         avro(registry).encode("t", ORDER, order())
     users = avro(registry, basic_auth_credentials_source="USER_INFO", basic_auth_user_info=registry.user_info)
     by_url = AvroConverter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.metrics.stalls.subscriptions import EmptySink, unassigned
+from kraal.metrics.stalls.subscriptions import EmptySink, unassigned_reasons
 
 NAME = ConnectorName("c")
 T0 = TaskId(NAME, 0)
@@ -28,9 +28,9 @@ IDLE = "None of its tasks has a partition, although its topics exist; its consum
 )
 def test_sink_without_partitions_has_a_reason(config: dict[str, str], reason: str | None) -> None:
     sink = EmptySink(NAME, config, (T0,), is_complete=True)
-    assert unassigned([sink], TOPICS) == ({} if reason is None else {T0: reason})
+    assert unassigned_reasons([sink], TOPICS) == ({} if reason is None else {T0: reason})
 
 
 def test_spare_member_of_a_group_on_several_workers_has_no_reason() -> None:
     sink = EmptySink(NAME, {"topics": "orders"}, (T0,), is_complete=False)
-    assert unassigned([sink], TOPICS) == {}
+    assert unassigned_reasons([sink], TOPICS) == {}

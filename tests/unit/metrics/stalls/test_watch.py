@@ -36,7 +36,7 @@ def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptu
         "Stalled: task c-0: Its batch does not end",
         "Stalled: worker's lane: it has ended",
     ]
-    assert detection.down() == [{"part": "lane", "why": "it has ended", "down_ms": 61_000}]
+    assert detection.parts_down() == [{"part": "lane", "why": "it has ended", "down_ms": 61_000}]
     caplog.clear()
     worker.fake.hang(T0, hangs=False)
     down.clear()

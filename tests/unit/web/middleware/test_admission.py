@@ -64,11 +64,11 @@ def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:
     assert refused.value.retry_after_s == 1
     account.body_grows(internal, 100, internal=True)
     assert account.load_metrics({}).body_bytes == 200
-    account.answered(one)
-    account.answered(one)
+    account.on_answered(one)
+    account.on_answered(one)
     account.body_grows(other, 70, internal=False)
-    account.answered(other)
-    account.answered(internal)
+    account.on_answered(other)
+    account.on_answered(internal)
     assert account.load_metrics({}).body_bytes == 0
     assert account.load_metrics({}).refused == {
         "herder": 0,

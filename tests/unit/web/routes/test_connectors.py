@@ -12,9 +12,9 @@ from kraal.core.errors import (
     ActorDied,
     ConfigInvalid,
     KraalError,
-    Momentary,
     NotLeader,
     NotOwner,
+    RetryableConflict,
     StoreError,
     Unavailable,
 )
@@ -262,7 +262,7 @@ async def test_a_name_that_cannot_be_decoded_is_a_bad_request(api: Api, path: st
     ("error", "code", "message", "retry_after"),
     [
         pytest.param(
-            Momentary("Cannot complete request momentarily"),
+            RetryableConflict("Cannot complete request momentarily"),
             409,
             '"Cannot complete request momentarily"',
             "1",

@@ -56,8 +56,8 @@ def test_a_standalone_worker_explains_a_failed_task(api: Api) -> None:
     )
     api.journal.event(EventKind.RESTART, "restart requested", T0, "POST from 10.0.0.9")
     api.journal.event(EventKind.LOGGER, "The level of root was set to DEBUG")
-    api.metrics.started(T0)
-    api.metrics.changed(T0, State.FAILED, "1.0")
+    api.metrics.record_start(T0)
+    api.metrics.record_state(T0, State.FAILED, "1.0")
     api.herder.publish(
         is_leader=True,
         leader_url="http://worker:8083/",
@@ -91,8 +91,8 @@ def test_reasons_name_target_restart_waiting_and_missing_status(api: Api) -> Non
 def test_stalled_task_is_explained_with_its_cause(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     for each in (NAME, T0):
-        api.metrics.started(each)
-        api.metrics.changed(each, State.RUNNING, "1.0")
+        api.metrics.record_start(each)
+        api.metrics.record_state(each, State.RUNNING, "1.0")
     api.metrics.follow(T0)(busy=True, step="batch", failure="the broker is away")
     api.clock.advance_to(61.0)
     [task] = explained(api)["tasks"]

@@ -21,7 +21,7 @@ from tests.unit.web.api import WORKER, Api, document, status
 from tests.unit.web.openapi.test_document import matches
 from tests.unit.web.workers import Stranger, Worker
 from web.openapi import history as shapes
-from web.routes.logs import MAX_BYTES, LogQuery, Positions, WorkerLines, _parse_answer, merged
+from web.routes.logs import MAX_BYTES, LogQuery, Positions, WorkerLines, _parse_answer, merge_lines
 from web.settings import Settings
 
 NAME = ConnectorName("c")
@@ -147,7 +147,7 @@ def test_lines_of_another_worker_are_cut_like_own_ones() -> None:
     [line_ids] = response.lines
     assert len(line_ids["message"]) <= LINE_BYTES
     assert list(line_ids) == list(shapes.LINE_FIELDS)
-    assert matches(SCHEMA, {**merged({WorkerId("b:1"): response}, LogQuery()), "silent": []}, DOCUMENT)
+    assert matches(SCHEMA, {**merge_lines({WorkerId("b:1"): response}, LogQuery()), "silent": []}, DOCUMENT)
 
 
 class TestOfAGroup:
@@ -213,7 +213,7 @@ def test_reading_page_by_page_gives_every_line_once(ids: dict[str, set[int]], li
             WorkerId(worker): WorkerLines([line(at) for at in sorted(known) if at > after.on(worker)][:limit])
             for worker, known in ids.items()
         }
-        page = merged(responses, LogQuery(limit=limit, after=after))
+        page = merge_lines(responses, LogQuery(limit=limit, after=after))
         assert len(page["lines"]) <= limit
         seen += [(each["worker_id"], each["id"]) for each in page["lines"]]
         after = Positions.parse(page["next"])
@@ -227,7 +227,7 @@ def test_a_merged_answer_is_bounded_and_has_the_latest_or_the_first(sizes: list[
         {"id": at, "ms": 0, "level": "INFO", "logger": "x", "task": None, "message": "y" * size}
         for at, size in enumerate(sizes)
     ]
-    page = merged(
+    page = merge_lines(
         {WorkerId("a:1"): WorkerLines(lines)}, LogQuery(limit=1_000, after=None if latest else Positions())
     )
     line_ids = [each["id"] for each in page["lines"]]

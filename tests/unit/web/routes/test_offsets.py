@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowLags, ShowOffsets
-from kraal.core.errors import Momentary, NotFound
+from kraal.core.errors import NotFound, RetryableConflict
 from kraal.core.ids import ConnectorName
 from tests.unit.web.api import Api
 from tests.unit.web.workers import Worker, follow
@@ -128,7 +128,7 @@ def test_an_unparsable_body_is_400_with_its_position(api: Api, body: str, text: 
 
 
 def test_rebalance_pending_is_409_with_retry_after(api: Api) -> None:
-    api.herder.error = Momentary("momentarily")
+    api.herder.error = RetryableConflict("momentarily")
     for method, body in (("PATCH", '{"offsets":[{"partition":{},"offset":null}]}'), ("DELETE", None)):
         answer = api.client.request(
             method, PATH, content=body, headers={"Content-Type": "application/json"} if body else {}

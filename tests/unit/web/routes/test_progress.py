@@ -35,7 +35,7 @@ callers: Iterator[int] = itertools.count()
 
 def meter_of(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
     """Have a task run on this worker."""
-    api.metrics.started(task)
+    api.metrics.record_start(task)
     meter = TaskMeter(
         task, is_source=is_source, time=api.clock, windows=Windows(), publish=api.metrics.publish
     )

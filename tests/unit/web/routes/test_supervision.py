@@ -32,8 +32,8 @@ def running(api: Api, **config: str) -> Work:
     """Have a connector with a task run here; return what the engine tells of the task."""
     api.herder.put("c", {"errors.auto.restart": "task", **config}, tasks=1)
     for each in (NAME, T0):
-        api.metrics.started(each)
-        api.metrics.changed(each, State.RUNNING, "1.0")
+        api.metrics.record_start(each)
+        api.metrics.record_state(each, State.RUNNING, "1.0")
     return api.metrics.follow(T0)
 
 
@@ -152,7 +152,7 @@ def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
     one.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
     for each in tasks:
         one.api.metrics.remove(TaskId(NAME, each))
-    one.api.metrics.started(TaskId(NAME, task))
+    one.api.metrics.record_start(TaskId(NAME, task))
 
 
 def test_the_owner_reports_instances_of_other_workers(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.web.ui.activity import FORM, NAME, PATH, URL, answers, get, plain, state
 from tests.unit.web.ui.canned import JAVA, CannedSource, browser
-from web.ui.sources.api import Away, Refused
+from web.ui.sources.api import Refused, SourceUnavailable
 
 
 @pytest.mark.parametrize("tab", ["charts", "history", "logs", "topics", "letters", "tasks/0"])
@@ -276,7 +276,7 @@ def test_a_replay_confirms_a_dry_run_and_writes_at_most_its_letters() -> None:
 
 def test_a_replay_with_unknown_outcome_is_reported() -> None:
     source = CannedSource(answers())
-    source.answers[f"POST {PATH}/dead-letters/replay"] = Away("No answer.")
+    source.answers[f"POST {PATH}/dead-letters/replay"] = SourceUnavailable("No answer.")
     client = browser(source)
     answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
     assert "The request may have taken effect." in client.get(answer.headers["location"]).text

@@ -17,7 +17,7 @@ from web.ui.app import DashboardApp, standalone
 from web.ui.features import Features, detect_features
 from web.ui.options import DashboardOptions
 from web.ui.routing import Model, Visit, page
-from web.ui.sources.api import Away, Caller
+from web.ui.sources.api import Caller, SourceUnavailable
 from web.ui.sources.in_process import InProcess
 from web.ui.views.formats import UNKNOWN
 
@@ -258,7 +258,7 @@ def test_a_java_worker_has_states_and_traces_only() -> None:
 
 def test_a_worker_that_does_not_answer_is_a_page_with_the_reason() -> None:
     client = TestClient(
-        dashboard(FakeSource(features=Away("http://w:1 does not answer: Connection refused")))
+        dashboard(FakeSource(features=SourceUnavailable("http://w:1 does not answer: Connection refused")))
     )
     answer = client.get("/ui/")
     assert answer.status_code == 502
@@ -372,6 +372,6 @@ def test_a_missing_page_has_the_navigation() -> None:
     missing_page = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
     assert missing_page.status_code == 404
     assert 'href="/ui/events"' in missing_page.text
-    away = TestClient(dashboard(FakeSource(features=Away("gone")))).get("/ui/nothing")
+    away = TestClient(dashboard(FakeSource(features=SourceUnavailable("gone")))).get("/ui/nothing")
     assert away.status_code == 404
     assert "There is no such page." in away.text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from web.ui.views.json_values import is_number, mapping, maps, texts, whole
+from web.ui.views.json_values import get_integer, is_number, mapping, maps, texts
 
 Values = Sequence[float | None]
 
@@ -100,7 +100,7 @@ class Charts:
 def build_charts(series: object, task: int | None = None) -> Charts:
     """Return the charts of all tasks together, or of one task; charts without values are omitted."""
     content = mapping(series)
-    tasks = [each for each in maps(content.get("tasks")) if task is None or whole(each, "id") == task]
+    tasks = [each for each in maps(content.get("tasks")) if task is None or get_integer(each, "id") == task]
     count = min(
         max(
             (len(each) for columns in tasks for each in columns.values() if isinstance(each, list)), default=0
@@ -127,8 +127,8 @@ def build_charts(series: object, task: int | None = None) -> Charts:
         _chart("backlog", "Backlog in records", "", backlogs),
     )
     return Charts(
-        start_ms=whole(content, "start_ms") or 0,
-        step_ms=max(whole(content, "step_ms") or 0, 1),
+        start_ms=get_integer(content, "start_ms") or 0,
+        step_ms=max(get_integer(content, "step_ms") or 0, 1),
         count=count,
         charts=[chart for chart in charts if chart.lines],
         silent=texts(content.get("silent")),

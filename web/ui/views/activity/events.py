@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from web.ui.views.json_values import mapping, maps, text, whole
+from web.ui.views.json_values import get_integer, mapping, maps, text
 
 KINDS: Final = {
     "rebalance": "Rebalances",
@@ -78,12 +78,12 @@ def _event(content: Mapping[str, Any]) -> Event:
     kind = text(content, "kind")
     message = text(content, "text")
     return Event(
-        seq=whole(content, "seq") or 0,
-        ms=whole(content, "ms"),
+        seq=get_integer(content, "seq") or 0,
+        ms=get_integer(content, "ms"),
         kind=kind,
         title=KINDS.get(kind, kind),
         connector=text(content, "connector"),
-        task=whole(content, "task"),
+        task=get_integer(content, "task"),
         text=message,
         by=text(content, "by"),
         urgent=kind == "given_up" or (kind == "state" and " FAILED on " in message.partition(": ")[0]),

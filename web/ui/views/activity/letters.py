@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
-from kraal.core.printable import counted
+from kraal.core.printable import format_count
 from kraal.core.traces import root_cause
 from web.ui.views.commands import Confirmation, Result
 from web.ui.views.copy_as import Request
-from web.ui.views.json_values import mapping, maps, number, text, whole
-from web.ui.views.texts import listed
+from web.ui.views.json_values import get_integer, mapping, maps, number, text
+from web.ui.views.texts import join_names
 
 SHOWN: Final = 20
 MAX_SHOWN: Final = 100
@@ -103,9 +103,9 @@ def parse_letters(answer: object) -> Letters:
     causes = Counter(letter.exception for letter in letters if letter.exception)
     return Letters(
         topic=text(content, "topic"),
-        letters=whole(content, "letters"),
-        remaining=whole(content, "left_to_replay"),
-        searched=_searched(content),
+        letters=get_integer(content, "letters"),
+        remaining=get_integer(content, "left_to_replay"),
+        searched=_count_searched(content),
         latest=letters,
         causes=causes.most_common(5),
     )
@@ -149,22 +149,22 @@ def parse_start(text: str) -> dict[str, int]:
 def parse_preview(answer: object) -> Preview:
     """Parse the answer to a replay or a dry run."""
     written = mapping(mapping(answer).get("written"))
-    counts = [(topic, count) for topic in sorted(written) if (count := whole(written, topic))]
+    counts = [(topic, count) for topic in sorted(written) if (count := get_integer(written, topic))]
     start_offsets = mapping(mapping(answer).get("from"))
     start = {
         partition: offset
         for partition in start_offsets
-        if (offset := whole(start_offsets, partition)) is not None
+        if (offset := get_integer(start_offsets, partition)) is not None
     }
     return Preview(total=sum(count for _, count in counts), written=counts, start=start)
 
 
 def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
     """Return the confirmation of a replay of at most `limit` letters."""
-    topics = listed([f"{topic} ({count:,})" for topic, count in preview.written])
+    topics = join_names([f"{topic} ({count:,})" for topic, count in preview.written])
     remaining = ["More letters may be left: they stay for another replay."] if preview.total >= limit else []
     return Confirmation(
-        question=f"Replay {counted(preview.total, 'dead letter')} of {name}?",
+        question=f"Replay {format_count(preview.total, 'dead letter')} of {name}?",
         effects=(
             f"They are written again to {topics}, without the headers of the error.",
             "Other readers of these topics get them again, too.",
@@ -177,21 +177,21 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
     )
 
 
-def replayed(name: str, body: Json) -> Result:
+def describe_replay(name: str, body: Json) -> Result:
     """Return the result of a replay."""
     outcome = parse_preview(body)
-    topics = listed([f"{topic} ({count:,})" for topic, count in outcome.written])
+    topics = join_names([f"{topic} ({count:,})" for topic, count in outcome.written])
     summary = (
-        f"{counted(outcome.total, 'record')} written to {topics}"
+        f"{format_count(outcome.total, 'record')} written to {topics}"
         if outcome.total
         else "there was nothing left to replay"
     )
-    remaining = whole(mapping(body), "left_to_replay")
+    remaining = get_integer(mapping(body), "left_to_replay")
     return Result(name=name, done=True, text=f"{summary}; {remaining:,} left" if remaining else summary)
 
 
-def _searched(content: Mapping[str, Any]) -> int | None:
-    searched, letters = whole(content, "searched"), whole(content, "letters")
+def _count_searched(content: Mapping[str, Any]) -> int | None:
+    searched, letters = get_integer(content, "searched"), get_integer(content, "letters")
     return searched if searched is not None and letters is not None and searched < letters else None
 
 
@@ -206,7 +206,7 @@ def _letter(content: Mapping[str, Any]) -> Letter:
         place=_place(content),
         ms=None if timestamp is None else int(timestamp),
         origin=_place(error) if text(error, "topic") else "",
-        task=whole(error, "task"),
+        task=get_integer(error, "task"),
         stage=text(error, "stage"),
         class_name=text(error, "class"),
         exception=text(error, "exception"),
@@ -214,15 +214,15 @@ def _letter(content: Mapping[str, Any]) -> Letter:
         cause="" if message and message in cause else cause,
         trace=trace,
         explained=bool(error),
-        key=_bytes(content, "key", whole(cut, "key")),
-        value=_bytes(content, "value", whole(cut, "value")),
+        key=_bytes(content, "key", get_integer(cut, "key")),
+        value=_bytes(content, "value", get_integer(cut, "value")),
         headers=[(text(header, "key"), _bytes(header, "value")) for header in maps(content.get("headers"))],
         more_headers="headers" in cut,
     )
 
 
 def _place(content: Mapping[str, Any]) -> str:
-    partition, offset = whole(content, "partition"), whole(content, "offset")
+    partition, offset = get_integer(content, "partition"), get_integer(content, "offset")
     if partition is None or offset is None:
         return text(content, "topic")
     return f"{text(content, 'topic')}-{partition}@{offset}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
-from kraal.core.printable import counted
+from kraal.core.printable import format_count
 from web.ui.views.copy_as import Request
-from web.ui.views.json_values import mapping, maps, text, texts, whole
+from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 """Levels that the page filters by and sets, the most detailed first."""
@@ -84,7 +84,7 @@ def filter_log(answer: object, *, level: str = "", task: int | None = None, quer
     matching.sort(key=lambda line: (line.ms or 0, line.id), reverse=True)
     return Log(
         lines=matching[:MAX_LINES],
-        dropped=whole(content, "dropped") or 0,
+        dropped=get_integer(content, "dropped") or 0,
         silent=texts(content.get("silent")),
         more=len(lines) >= MAX_LINES,
     )
@@ -124,19 +124,19 @@ def level_result(level: str, scope: str, worker: str, body: Json) -> str:
     if scope == "cluster":
         return f"will log at {level} on all workers"
     number = len(body) if isinstance(body, list) else 0
-    children = f", with {counted(number - 1, 'logger')} below it" if number > 1 else ""
+    children = f", with {format_count(number - 1, 'logger')} below it" if number > 1 else ""
     return f"logs at {level} on {worker}{children}"
 
 
 def _line(content: Mapping[str, Any]) -> Line:
     level = text(content, "level").upper()
     return Line(
-        id=whole(content, "id") or 0,
-        ms=whole(content, "ms"),
+        id=get_integer(content, "id") or 0,
+        ms=get_integer(content, "ms"),
         worker=text(content, "worker_id"),
         level=_ALIASES.get(level, level),
         logger=text(content, "logger"),
-        task=whole(content, "task"),
+        task=get_integer(content, "task"),
         message=text(content, "message"),
     )
 

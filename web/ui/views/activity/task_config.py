@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kraal.config.hidden import scrub
 from kraal.core.ids import Config
 from web.ui.views.config import Cell, entries, parse_config
-from web.ui.views.json_values import mapping, maps, whole
+from web.ui.views.json_values import get_integer, mapping, maps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def task_config(
     `declared` are the keys of type PASSWORD. The connector's secrets are masked wherever the task's config has them.
     """
     answers = maps(tasks)
-    task_info = next((each for each in answers if whole(mapping(each.get("id")), "task") == task), None)
+    task_info = next((each for each in answers if get_integer(mapping(each.get("id")), "task") == task), None)
     if task_info is None:
         return None
     config = parse_config(dict(mapping(task_info.get("config"))))

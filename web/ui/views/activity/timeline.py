@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from web.ui.views.json_values import mapping, maps, text, whole
+from web.ui.views.json_values import get_integer, mapping, maps, text
 from web.ui.views.states import Shown, shown_state
 
 REMOVED: Final = "removed"
@@ -113,10 +113,10 @@ class Timeline:
 def build_timeline(history: object, now_ms: int) -> Timeline:
     """Return the time line of all instances of a connector."""
     content = mapping(history)
-    states = [state for state in maps(content.get("states")) if whole(state, "ms") is not None]
+    states = [state for state in maps(content.get("states")) if get_integer(state, "ms") is not None]
     by_instance: dict[int | None, list[tuple[int, Mapping[str, Any]]]] = {}
     for at, state in enumerate(states):
-        by_instance.setdefault(whole(state, "task"), []).append((at, state))
+        by_instance.setdefault(get_integer(state, "task"), []).append((at, state))
     entries: dict[int, Entry] = {}
     for instance_states in by_instance.values():
         entries.update(
@@ -128,9 +128,9 @@ def build_timeline(history: object, now_ms: int) -> Timeline:
         )
     return Timeline(
         entries=[entries[at] for at in sorted(entries)],
-        since_ms=whole(content, "since_ms"),
+        since_ms=get_integer(content, "since_ms"),
         worker=text(content, "worker_id"),
-        dropped=whole(content, "dropped") or 0,
+        dropped=get_integer(content, "dropped") or 0,
     )
 
 
@@ -182,12 +182,12 @@ def _entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[Entry
         worker = text(state, "worker_id")
         yield Entry(
             ms=begin_ms,
-            task=whole(state, "task"),
+            task=get_integer(state, "task"),
             state=shown_name,
             lasted_ms=None if shown_name == REMOVED and at == 0 else max(end_ms - begin_ms, 0),
             current=at == 0,
             worker=worker,
-            generation=whole(state, "generation"),
+            generation=get_integer(state, "generation"),
             moved=previous is not None and text(previous, "worker_id") not in ("", worker),
             cause=_STORED_TEXT if text(state, "cause") == _STORED_CAUSE else text(state, "cause"),
             by=text(state, "by"),

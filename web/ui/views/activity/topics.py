@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kraal.core.printable import counted
+from kraal.core.printable import format_count
 from web.ui.views.activity.letters import TOPIC_KEY
 from web.ui.views.commands import Confirmation
 from web.ui.views.copy_as import Request
@@ -53,7 +53,7 @@ def reset_request(name: str) -> Request:
 def reset_confirmation(name: str, topics: Topics) -> Confirmation:
     """Return the confirmation of a reset of the active topics."""
     return Confirmation(
-        question=f"Forget the {counted(topics.used, 'topic')} that {name} has used?",
+        question=f"Forget the {format_count(topics.used, 'topic')} that {name} has used?",
         effects=(
             "Only this list is emptied: topics, records and offsets stay.",
             "A topic comes back to it with the next record.",

@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from actors.messages.herder import CreateConnector
-from kraal.core.errors import Momentary
+from kraal.core.errors import RetryableConflict
 from kraal.core.ids import Config, TargetState
 from kraal.plugins.validation.infos import ConfigInfos
 from kraal.plugins.validation.validate import validate_for_rest
@@ -124,7 +124,7 @@ def test_plugins_are_documented_from_the_worker(browser: Browser) -> None:
 
 
 def test_a_rebalance_is_waited_for_in_the_process_too(api: Api, browser: Browser) -> None:
-    api.herder.error = Momentary("Cannot complete request momentarily due to no known leader URL")
+    api.herder.error = RetryableConflict("Cannot complete request momentarily due to no known leader URL")
     requests: list[int] = []
 
     def deliver(message: object) -> bool:

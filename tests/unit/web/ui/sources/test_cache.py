@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.web.ui.fake_source import CALLER, FakeSource
 from web.ui.features import Features
-from web.ui.sources.api import Answer, Away
+from web.ui.sources.api import Answer, SourceUnavailable
 from web.ui.sources.cache import AnswerCache
 from web.ui.sources.shared import Shared
 
@@ -115,7 +115,7 @@ async def test_a_request_that_was_sent_before_a_change_does_not_answer_one_after
 
 
 async def test_an_error_reaches_all_waiters_and_is_not_cached() -> None:
-    source = FakeSource({"/connectors": Away("gone")})
+    source = FakeSource({"/connectors": SourceUnavailable("gone")})
     shared = Shared(source, keep_s=60)
     results = await asyncio.gather(
         *(shared.ask("GET", "connectors", caller=CALLER) for _ in range(3)), return_exceptions=True

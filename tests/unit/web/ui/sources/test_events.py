@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kraal.core.server_sent_events import Event
-from web.ui.sources.api import Away, Change, ChangeEvent
+from web.ui.sources.api import Change, ChangeEvent, SourceUnavailable
 from web.ui.sources.events import changes_from, parse_change
 
 
@@ -39,5 +39,5 @@ async def test_an_endless_event_ends_the_stream() -> None:
         for _ in range(100):
             yield b"x" * 100_000
 
-    with pytest.raises(Away, match="too long"):
+    with pytest.raises(SourceUnavailable, match="too long"):
         _ = [change async for change in changes_from(pieces())]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.web.api import Api
 from web.settings import Settings
-from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Refused
+from web.ui.sources.api import Caller, Change, ChangeEvent, Refused, SourceUnavailable
 from web.ui.sources.in_process import InProcess
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ async def test_an_error_has_connects_message_and_retry_after() -> None:
 
 
 async def test_before_the_applications_exist_the_worker_is_away() -> None:
-    with pytest.raises(Away, match="not ready"):
+    with pytest.raises(SourceUnavailable, match="not ready"):
         await InProcess().ask("GET", caller=CALLER)
 
 

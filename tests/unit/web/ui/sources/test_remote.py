@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tests.unit.web.ui.fake_source import CALLER
 from tests.unit.web.workers import Worker
-from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Refused
+from web.ui.sources.api import Caller, Change, ChangeEvent, Refused, SourceUnavailable
 from web.ui.sources.remote import Remote, RemoteWorker
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
@@ -73,7 +73,7 @@ async def test_a_worker_that_is_not_there_is_away() -> None:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         source = Remote(RemoteWorker(url=url))
-        with pytest.raises(Away, match="does not answer"):
+        with pytest.raises(SourceUnavailable, match="does not answer"):
             await source.ask("GET", caller=CALLER)
         await source.close()
 
@@ -97,7 +97,7 @@ async def test_an_error_has_a_text(answer: httpx2.Response, text: str) -> None:
 
 async def test_an_answer_that_is_not_json_fails_on_use() -> None:
     answer = await remote(lambda _: httpx2.Response(200, text="<html>")).ask("GET", caller=CALLER)
-    with pytest.raises(Away, match="not JSON"):
+    with pytest.raises(SourceUnavailable, match="not JSON"):
         _ = answer.value
 
 
@@ -123,7 +123,7 @@ async def test_another_kind_of_worker_may_answer_after_one_was_away() -> None:
     assert (await source.features(CALLER)).version == "4.2.0"
     version = "4.3.0"
     assert (await source.features(CALLER)).version == "4.2.0"
-    with pytest.raises(Away):
+    with pytest.raises(SourceUnavailable):
         await source.ask("GET", "away", caller=CALLER)
     assert (await source.features(CALLER)).version == "4.3.0"
 
@@ -147,7 +147,7 @@ async def test_a_stream_that_breaks_is_away() -> None:
     def handler(_request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ReadError("reset")
 
-    with pytest.raises(Away, match="reset"):
+    with pytest.raises(SourceUnavailable, match="reset"):
         await anext(remote(handler).changes(CALLER))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.web.ui.fake_source import CALLER, FakeSource
 from web.ui.features import Features
-from web.ui.sources.api import Away, Change, ChangeEvent, Refused
+from web.ui.sources.api import Change, ChangeEvent, Refused, SourceUnavailable
 from web.ui.sources.polling import difference, poll_changes
 from web.ui.sources.watching import Watch
 
@@ -58,7 +58,7 @@ async def test_all_browsers_share_one_stream_that_ends_with_the_last_of_them() -
     await close(again)
 
 
-@pytest.mark.parametrize("error", [Away("no answer"), Refused(503, "busy"), RuntimeError("bug")])
+@pytest.mark.parametrize("error", [SourceUnavailable("no answer"), Refused(503, "busy"), RuntimeError("bug")])
 async def test_an_unavailable_worker_is_reported_once_and_retried(error: Exception) -> None:
     source = FakeSource(features=error)
     watch = Watch(source, lambda _: None, reconnect_s=0)
@@ -79,7 +79,7 @@ async def test_a_stream_that_breaks_is_begun_again() -> None:
     watch = Watch(source, lambda _: None, reconnect_s=0)
     stream = watch.listen(CALLER)
     await anext(stream)
-    source.feed.put_nowait(Away("broken"))
+    source.feed.put_nowait(SourceUnavailable("broken"))
     assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason == "broken"
     assert await first(stream, ChangeEvent.CONNECTED) == HELLO
     assert source.streams == 2
@@ -156,8 +156,8 @@ async def test_a_worker_without_a_stream_is_polled() -> None:
         assert await anext(stream) == HELLO
         source.answers["/connectors?expand=status&traces=causes"] = statuses(a="FAILED")
         assert await anext(stream) == Change(ChangeEvent.CHANGED, frozenset({"states"}), ("a",))
-    source.answers["/connectors?expand=status&traces=causes"] = Away("gone")
-    with pytest.raises(Away):
+    source.answers["/connectors?expand=status&traces=causes"] = SourceUnavailable("gone")
+    with pytest.raises(SourceUnavailable):
         await anext(stream)
 
 

@@ -10,9 +10,9 @@ from web.ui.views.commands import (
     Action,
     Subject,
     action_result,
+    available_actions,
     build_request,
     confirmation,
-    offered,
     parse_action,
     parse_subject,
     task_confirmation,
@@ -61,7 +61,7 @@ def test_each_action_is_one_request() -> None:
 )
 def test_actions_are_offered_by_state(answer: Any, actions: str) -> None:
     subject = parse_subject(answer, "c")
-    assert " ".join(offered(subject.state, failed=bool(subject.failed))) == actions
+    assert " ".join(available_actions(subject.state, failed=bool(subject.failed))) == actions
 
 
 def test_a_stop_lists_its_effects() -> None:

@@ -12,8 +12,8 @@ from web.ui.views.connectors import (
     Choice,
     Listing,
     build_rows,
+    filter_by_name,
     listing,
-    matching,
     parse_choice,
 )
 from web.ui.views.progress import parse_progress, spark_path
@@ -163,7 +163,7 @@ def test_all_that_match_are_offered_if_there_are_more_than_a_page_and_not_too_ma
         with_part("status", {f"c{number:04d}": connector("RUNNING") for number in range(count)}), {}
     )
     assert listing(rows, Choice(), has_metrics=False).more_than_a_page is offered
-    assert [row.name for row in matching(rows, Choice(page=2))] == [row.name for row in rows]
+    assert [row.name for row in filter_by_name(rows, Choice(page=2))] == [row.name for row in rows]
 
 
 def test_a_choice_is_parsed_from_a_query_and_described() -> None:

@@ -7,9 +7,9 @@ from tests.unit.golden_rest import recorded
 from web.ui.views.plugins import (
     Plugin,
     by_kind,
-    documented,
     example,
     example_name,
+    parse_keys,
     parse_plugins,
     plugin_named,
 )
@@ -55,14 +55,14 @@ def test_plugins_are_filtered_by_a_part_of_their_class() -> None:
 
 
 def test_documentation_keeps_groups_and_puts_the_plugins_own_first() -> None:
-    groups = documented(keys("FileStreamSink"))
+    groups = parse_keys(keys("FileStreamSink"))
     assert [each.title for each in groups][:2] == ["Plugin", "Common"]
     assert [each.name for each in groups[0].keys] == ["file"]
     assert (
-        documented([{"name": "a", "documentation": "<b>x</b> <script>"}])[0].keys[0].documentation
+        parse_keys([{"name": "a", "documentation": "<b>x</b> <script>"}])[0].keys[0].documentation
         == "x <script>"
     )
-    assert documented({"error_code": 404}) == []
+    assert parse_keys({"error_code": 404}) == []
 
 
 def test_an_example_has_the_required_and_important_keys() -> None:

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from kraal.core.traces import root_cause
 from web.ui.views.formats import duration, iso, number, utc
-from web.ui.views.states import RANK, Shown, shown_state, worst
+from web.ui.views.states import RANK, Shown, most_urgent, shown_state
 
 JAVA = """org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.
 \tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:636)
@@ -72,8 +72,8 @@ def test_a_state_is_connects_or_stalled(state: object, *, stalled: bool, expecte
 
 
 def test_the_worst_state_counts() -> None:
-    assert worst([Shown.RUNNING, Shown.PAUSED, Shown.STALLED]) is Shown.STALLED
-    assert worst([]) is Shown.UNKNOWN
+    assert most_urgent([Shown.RUNNING, Shown.PAUSED, Shown.STALLED]) is Shown.STALLED
+    assert most_urgent([]) is Shown.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.core.printable import counted
-from web.ui.views.texts import cut, listed, plain_text
+from kraal.core.printable import format_count
+from web.ui.views.texts import join_names, plain_text, shorten
 
 
 def test_html_of_documentation_becomes_lines_of_text() -> None:
@@ -26,17 +26,17 @@ def test_documentation_that_is_no_text_is_empty() -> None:
 
 
 def test_counted_adds_the_noun() -> None:
-    assert [counted(each, "task") for each in (0, 1, 1234)] == ["0 tasks", "1 task", "1,234 tasks"]
+    assert [format_count(each, "task") for each in (0, 1, 1234)] == ["0 tasks", "1 task", "1,234 tasks"]
 
 
 def test_long_lists_of_names_are_cut() -> None:
     names = [f"c{each}" for each in range(12)]
-    assert listed(names[:1]) == "c0"
-    assert listed(names[:3]) == "c0, c1 and c2"
-    assert listed(names).endswith("c8, c9 and 2 more")
-    assert listed([]) == ""
+    assert join_names(names[:1]) == "c0"
+    assert join_names(names[:3]) == "c0, c1 and c2"
+    assert join_names(names).endswith("c8, c9 and 2 more")
+    assert join_names([]) == ""
 
 
 def test_long_texts_lose_their_middle() -> None:
-    assert cut("a" * 30, 30) == "a" * 30
-    assert cut("a" * 20 + "b" * 1000 + "c" * 10, 30) == "a" * 20 + "\n… 1,000 characters …\n" + "c" * 10
+    assert shorten("a" * 30, 30) == "a" * 30
+    assert shorten("a" * 20 + "b" * 1000 + "c" * 10, 30) == "a" * 20 + "\n… 1,000 characters …\n" + "c" * 10

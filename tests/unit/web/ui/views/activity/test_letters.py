@@ -7,11 +7,11 @@ import pytest
 from web.ui.views.activity.letters import (
     MAX_REPLAYED,
     confirmation,
+    describe_replay,
     parse_letters,
     parse_limit,
     parse_preview,
     replay_request,
-    replayed,
 )
 
 LETTER: Any = {
@@ -132,9 +132,10 @@ def test_the_question_names_how_many_records_go_to_which_topics() -> None:
 
 
 def test_the_result_lists_written_records() -> None:
-    assert replayed("c", {"written": {"orders": 12}}).text == "12 records written to orders (12)"
+    assert describe_replay("c", {"written": {"orders": 12}}).text == "12 records written to orders (12)"
     assert (
-        replayed("c", {"written": {"a": 1}, "left_to_replay": 7}).text == "1 record written to a (1); 7 left"
+        describe_replay("c", {"written": {"a": 1}, "left_to_replay": 7}).text
+        == "1 record written to a (1); 7 left"
     )
-    assert replayed("c", {"written": {}}).text == "there was nothing left to replay"
-    assert replayed("c", None).done
+    assert describe_replay("c", {"written": {}}).text == "there was nothing left to replay"
+    assert describe_replay("c", None).done
