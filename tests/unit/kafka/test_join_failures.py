@@ -51,7 +51,7 @@ def test_a_failed_join_is_logged_and_reported_each_time(
     monkeypatch.setattr("kraal.kafka.group.time.monotonic", lambda: 100.0)
     with caplog.at_level(logging.DEBUG, "kraal.kafka.group"):
         for _ in range(3):
-            driver._failed(errors.UnknownError())  # noqa: SLF001 - as above
+            driver._on_failed(errors.UnknownError())  # noqa: SLF001 - as above
     assert [each.levelno for each in caplog.records] == [logging.ERROR, logging.DEBUG, logging.DEBUG]
     assert "UnknownError()" in caplog.messages[0]
     assert "__consumer_offsets" in caplog.messages[0]

@@ -105,7 +105,7 @@ def test_spark_is_whole_before_a_connector_is_loaded() -> None:
     """A connector imports parts of Spark on the threads of its tasks, while another thread may import Spark."""
     code = (
         "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
-        "registry.loaded('org.apache.kafka.connect.json.JsonConverter'); assert 'pyspark' not in sys.modules;"
+        "registry.load_class('org.apache.kafka.connect.json.JsonConverter'); assert 'pyspark' not in sys.modules;"
         "registry.connector_class('FileStreamSource'); assert 'pyspark.sql.context' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
