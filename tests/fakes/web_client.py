@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any
 
@@ -37,11 +38,25 @@ class _SameThread(httpx2.BaseTransport):
         return _loop().run_until_complete(self._answer(request))
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        if not isinstance(request.stream, httpx2.AsyncByteStream):
+            request.stream = _AsyncStream(request.stream)
         answer = await self._app.handle_async_request(request)
         body = b"".join([part async for part in answer.aiter_raw()])
         return httpx2.Response(
             answer.status_code, headers=answer.headers, stream=httpx2.ByteStream(body), request=request
         )
+
+
+class _AsyncStream(httpx2.AsyncByteStream):
+    """The body of a request whose parts an iterator makes when they are read."""
+
+    def __init__(self, stream: httpx2.SyncByteStream) -> None:
+        self._stream = stream
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self._stream:
+            yield part
 
 
 @cache
