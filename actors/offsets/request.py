@@ -182,25 +182,29 @@ class _Sink:
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
         groups, name = self._context.groups(), request.name
         try:
-            found = groups.read(name, config, timeout_s=self._remaining_s())
+            committed = groups.read(name, config, timeout_s=self._remaining_s())
             ends = (
-                groups.ends(name, config, found, timeout_s=self._remaining_s()) if request.lagging else None
+                groups.ends(name, config, committed, timeout_s=self._remaining_s())
+                if request.lagging
+                else None
             )
         except KraalError as error:
             raise _reported_error(words.unread("sink", name), error) from error
-        lags = () if ends is None else words.sink_lags(found, ends)
-        request.reply_to.tell(OffsetsFetched(token=request.token, pairs=words.sink_pairs(found), lags=lags))
+        lags = () if ends is None else words.sink_lags(committed, ends)
+        request.reply_to.tell(
+            OffsetsFetched(token=request.token, pairs=words.sink_pairs(committed), lags=lags)
+        )
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
         groups, name = self._context.groups(), request.name
-        found: Mapping[TopicPartition, int] = {}
+        committed: Mapping[TopicPartition, int] = {}
         if request.reset or request.replace:
             try:
-                found = groups.read(name, config, timeout_s=self._remaining_s())
+                committed = groups.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
                 raise _reported_error(words.unreadable_offsets_text(name), error) from error
-        asked = dict.fromkeys(found) if request.reset else request.sink
-        wanted = {**dict.fromkeys(found), **asked}
+        asked = dict.fromkeys(committed) if request.reset else request.sink
+        wanted = {**dict.fromkeys(committed), **asked}
         managed = _agreed(
             request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, asked)
         )
@@ -215,7 +219,7 @@ class _Sink:
             raise _reported_error(words.group_in_use(name, reset=request.reset), error) from error
         except KraalError as error:
             raise _reported_error(words.group_unmodified(name, reset=request.reset), error) from error
-        _handle(request, managed=managed, sink_before={each: found.get(each) for each in wanted})
+        _handle(request, managed=managed, sink_before={each: committed.get(each) for each in wanted})
 
 
 class _Exact:

@@ -25,11 +25,11 @@ HEADERS = ("Content-Type", "Allow", "Content-Length")
 
 def answer(client: httpx2.Client, request: dict[str, Any]) -> dict[str, Any]:
     """Send a request; return the worker's answer."""
-    made = client.request(
+    response = client.request(
         request["method"], request["path"], headers=request["headers"], content=request["body"]
     )
-    headers = {name: made.headers[name] for name in HEADERS if name in made.headers}
-    return {"status": made.status_code, "headers": headers, "body": made.text}
+    headers = {name: response.headers[name] for name in HEADERS if name in response.headers}
+    return {"status": response.status_code, "headers": headers, "body": response.text}
 
 
 def main() -> None:

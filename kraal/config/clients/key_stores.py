@@ -78,7 +78,7 @@ def read_trust(settings: Mapping[str, str]) -> str | None:
 
 
 def read_identity(settings: Mapping[str, str]) -> Identity | None:
-    """Return the identity in `ssl.keystore.*`; None if there is none. Raises UnusableKeyStore."""
+    """Return the key and certificates of `ssl.keystore.*`, or None if it is not set. Raises UnusableKeyStore."""
     at = "ssl.keystore."
     location, password, kind = _common(settings, at)
     key_password = settings.get("ssl.key.password") or None

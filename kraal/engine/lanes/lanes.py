@@ -105,7 +105,7 @@ class Lanes(SmallBatchSender):
 
     @override
     def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a batch in the lane, or by a job while there is none."""
+        """Send a batch through the lane; without a lane, a job writes it."""
         with self._lock:
             lane = self._lane
             is_open = lane is not None and lane.is_ready

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BatchAttempt:
-    """Writes one batch. A `JobLauncher`; each call chooses the way anew, because Spark or the lane may have changed."""
+    """Writes one batch. A `JobLauncher`: each call chooses the way again, as Spark or the lane may have changed."""
 
     parts: SourceParts
     facts: TaskFacts

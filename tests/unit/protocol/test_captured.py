@@ -42,23 +42,23 @@ MEMBERS = {directory.name: captured(directory, "group.jsonl") for directory in V
 @pytest.mark.parametrize("row", [row for rows in MEMBERS.values() for row in rows])
 def test_captured_messages_are_encoded_again_byte_for_byte(row: dict[str, str]) -> None:
     metadata, assignment = bytes.fromhex(row["metadata"]), bytes.fromhex(row["assignment"])
-    joined, told = decode_metadata(metadata), decode_assignment(assignment)
+    joined, assignments = decode_metadata(metadata), decode_assignment(assignment)
     assert encode_metadata(joined) == metadata
-    assert encode_assignment(told) == assignment
+    assert encode_assignment(assignments) == assignment
     protocol = GroupProtocol(row["protocol"])
-    assert (joined.version, told.version) == (protocol.version, protocol.version)
+    assert (joined.version, assignments.version) == (protocol.version, protocol.version)
     assert ConnectProtocol(row["connect.protocol"]).offered[0] is protocol
 
 
 @pytest.mark.parametrize("members", MEMBERS.values(), ids=MEMBERS)
 def test_the_members_have_shown_every_field(members: list[dict[str, Any]]) -> None:
-    told = [decode_assignment(bytes.fromhex(row["assignment"])) for row in members]
+    assignments = [decode_assignment(bytes.fromhex(row["assignment"])) for row in members]
     joined = [decode_metadata(bytes.fromhex(row["metadata"])) for row in members]
-    assert {each.version for each in told} == {0, 1, 2}
+    assert {each.version for each in assignments} == {0, 1, 2}
     for version in (1, 2):
         assert any(each.allocation for each in joined if each.version == version)
-        assert any(each.revoked for each in told if each.version == version)
-        assert any(each.delay_ms for each in told if each.version == version)
+        assert any(each.revoked for each in assignments if each.version == version)
+        assert any(each.delay_ms for each in assignments if each.version == version)
 
 
 @pytest.mark.parametrize(("key", "value"), pairs("configs.jsonl"))
