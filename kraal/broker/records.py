@@ -64,7 +64,8 @@ def write_topic(
 ) -> None:
     """Write one record per value and wait until all are acknowledged. Raises BrokerError after a timeout."""
     failed: list[KafkaError] = []
-    producer = Producer({**LIBRDKAFKA_DEFAULT, "bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+    producer = Producer({**LIBRDKAFKA_DEFAULT, **settings})
 
     def on_delivery(error: KafkaError | None, _: object) -> None:
         if error is not None:

@@ -56,7 +56,15 @@ WORKER_CLIENT: Final = "connector-producer-worker"
 """Client id of a producer in the worker's own process."""
 WORKER_DELIVERY_MS: Final = 10_000
 """Maximum time for which such a producer tries to send a batch; then a job writes it, and waits."""
-_WORKER_DEFAULTS = {"linger.ms": "1", MAX_REQUEST_SIZE: DEFAULT_BYTES}
+_WORKER_DEFAULTS = {
+    "enable.idempotence": "true",
+    "max.in.flight.requests.per.connection": "5",
+    "linger.ms": "1",
+    MAX_REQUEST_SIZE: DEFAULT_BYTES,
+}
+"""librdkafka prepares the next request while one is in flight, and sends it although the first one has failed. So even
+with one request in flight, only an idempotent producer keeps records in order.
+"""
 
 _NOT_FOR_SPARK = frozenset(
     {
@@ -134,9 +142,16 @@ def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dic
 
 
 def worker_producer_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str] | None:
-    """Return librdkafka's settings for a producer in the worker's process; None: only Kafka's own can have these."""
+    """Return librdkafka's settings for a producer in the worker's process; None: only Kafka's own can have these.
+
+    The producer is idempotent; so None too for overrides that do not allow this.
+    """
     overrides = merge_layers(worker, connector, "producer")
-    if unknown_to_librdkafka(overrides) or "transactional.id" in overrides:
+    if (
+        unknown_to_librdkafka(overrides)
+        or "transactional.id" in overrides
+        or not _allow_idempotence(overrides)
+    ):
         return None
     configs = {"client.id": WORKER_CLIENT} | _PRODUCER_DEFAULTS | _WORKER_DEFAULTS | overrides
     configs["bootstrap.servers"] = bootstrap(worker, connector, "producer")
@@ -148,6 +163,16 @@ def worker_producer_configs(worker: Mapping[str, str], connector: Mapping[str, s
     options["delivery.timeout.ms"] = str(delivery_ms)
     options["linger.ms"] = str(min(int(options["linger.ms"]), delivery_ms))
     return options | {"log_level": "2", "partitioner": "murmur2_random"}
+
+
+def _allow_idempotence(overrides: Mapping[str, str]) -> bool:
+    """Return whether a producer with these settings may be idempotent. Source: ProducerConfig (Kafka 4.4.0)."""
+    return (
+        overrides.get("enable.idempotence", "true").lower() == "true"
+        and overrides.get("acks", "all") in {"all", "-1"}
+        and overrides.get("retries") != "0"
+        and overrides.get("max.in.flight.requests.per.connection", "1") in set("12345")
+    )
 
 
 def producer_client_id(task: TaskId) -> str:

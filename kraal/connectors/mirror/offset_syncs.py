@@ -123,8 +123,9 @@ class OffsetSyncs:
             "client.id": self._client_id,
             **LIBRDKAFKA_DEFAULT,
             **librdkafka_options(self._settings),
-            "max.in.flight.requests.per.connection": 1,  # a retried sync must not follow a newer one
-            "enable.idempotence": False,
+            "acks": "all",
+            "max.in.flight.requests.per.connection": 5,
+            "enable.idempotence": True,  # a retried sync must not follow a newer one
             "delivery.report.only.error": True,
             "on_delivery": lambda error, _: self._warn(error),
             "log_level": 2,

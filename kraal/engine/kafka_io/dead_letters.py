@@ -224,7 +224,7 @@ class DeadLetters:
                 return
 
     def _serve(self, deadline_s: float) -> None:
-        self._producer.poll(0.1)
+        self._producer.flush(0.1)
         if self._cancelled.is_set() or time.monotonic() > deadline_s:
             self._producer.purge()
             self._producer.flush(1)
@@ -241,7 +241,8 @@ class DeadLetters:
 
         defaults = {"client.id": client_id}
         if client == "producer":
-            defaults |= {"acks": "all", "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS, "linger.ms": "5"}
+            defaults |= {"acks": "all", "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS}
+            defaults["linger.ms"] = "200"  # a flush, which does not wait for it, sends one batch
             # A repeated batch must not follow a later one. Source: Worker.baseProducerConfigs (Kafka 4.3.0).
             defaults["max.in.flight.requests.per.connection"] = "1"
             defaults[MAX_REQUEST_SIZE] = DEFAULT_BYTES

@@ -118,11 +118,20 @@ class WorkerProducers(SmallBatchSender):
         with self._lock:
             self._waiting_bytes -= batch.size
             delivery.producer.batches.remove(batch)
+            if isinstance(error, KafkaError) and error.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
+                self._forget(delivery.producer)
         is_purged = isinstance(error, KafkaError) and error.code() in _PURGED_CODES
         if is_purged and not batch.given_up and not self._closed:
             self.put(batch, delivery.run)  # another batch of the same producer was cancelled
         else:
             self._report(batch, error.str() if isinstance(error, KafkaError) else error)
+
+    def _forget(self, failed: _Producer) -> None:
+        """Close a producer that can send no more; the next batch gets another one. Holds the lock."""
+        for configs, producer in list(self._producers.items()):
+            if producer is failed:
+                del self._producers[configs]
+        failed.close()
 
 
 class _Producer:

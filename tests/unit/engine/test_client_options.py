@@ -36,20 +36,20 @@ def test_sources_batch_alike_with_transactions_and_without() -> None:
 
 
 def test_a_producer_in_the_worker_has_the_settings_of_sources_and_a_limited_delivery() -> None:
-    options = client_options.worker_producer_configs(WORKER, {"producer.override.acks": "1"})
+    options = client_options.worker_producer_configs(WORKER, {"producer.override.acks": "-1"})
     assert options is not None
     assert (
         options.items()
         >= {
-            "acks": "1",
+            "acks": "-1",
             "batch.size": SOURCE_PRODUCER["batch.size"],
             "bootstrap.servers": "a:1",
             "client.id": "connector-producer-worker",
             "compression.type": SOURCE_PRODUCER["compression.type"],
             "delivery.timeout.ms": "10000",
-            "enable.idempotence": "false",
+            "enable.idempotence": "true",
             "linger.ms": "9",
-            "max.in.flight.requests.per.connection": "1",
+            "max.in.flight.requests.per.connection": "5",
             "message.max.bytes": "1048576",
             "partitioner": "murmur2_random",
         }.items()
@@ -75,9 +75,13 @@ def test_a_producer_in_the_worker_delivers_within_the_configured_time_and_ten_se
         ("partitioner.ignore.keys", "true"),
         ("transactional.id", "t"),
         ("batch.size", "many"),
+        ("acks", "1"),
+        ("enable.idempotence", "false"),
+        ("retries", "0"),
+        ("max.in.flight.requests.per.connection", "6"),
     ],
 )
-def test_settings_that_only_kafkas_producer_has_need_a_job(key: str, value: str) -> None:
+def test_settings_that_only_kafkas_producer_can_have_need_a_job(key: str, value: str) -> None:
     assert client_options.worker_producer_configs(WORKER, {f"producer.override.{key}": value}) is None
 
 

@@ -107,7 +107,7 @@ def test_syncs_name_the_topic_of_the_source_and_go_to_its_cluster() -> None:
         ("mm2-offset-syncs.east.internal", sync_value(pair), key, 0)
         for pair in (OffsetPair(10, 4), OffsetPair(12, 5))
     ]
-    wanted = {"bootstrap.servers": "west:1", "linger.ms": "7", "max.in.flight.requests.per.connection": 1}
+    wanted = {"bootstrap.servers": "west:1", "linger.ms": "7", "enable.idempotence": True}
     assert {key: one.options[key] for key in wanted} == wanted
     sync.close()
     assert one.flushed[0] > 0

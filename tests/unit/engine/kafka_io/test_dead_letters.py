@@ -17,7 +17,7 @@ TOPIC = DeadLetterTopic(name="dead", replication_factor=1, with_context=False)
 
 
 class Producer:
-    """Sends queued letters as one batch when it is polled, unless the batch is larger than the topic accepts."""
+    """Sends queued letters as one batch when it is flushed, unless the batch is larger than the topic accepts."""
 
     def __init__(self, settings: dict[str, Any], limit: int = 1_048_588) -> None:
         self.settings = settings
@@ -39,17 +39,9 @@ class Producer:
         self.queued.append((len(value), on_delivery))
 
     def poll(self, wait_s: float) -> int:
-        """Send what is queued; at once only if the caller waits."""
-        if not wait_s:
-            return 0
-        sent, self.queued = self.queued, []
-        size = sum(size for size, _ in sent)
-        self.batches.append(size)
-        code = ck.KafkaError.MSG_SIZE_TOO_LARGE if size > self.limit else self.failure
-        error = None if code is None else ck.KafkaError(code)
-        for _, report in sent:
-            report(error, None)
-        return len(sent)
+        """Report nothing: letters wait for a flush."""
+        assert not wait_s
+        return 0
 
     def __len__(self) -> int:
         return len(self.queued)
@@ -58,7 +50,14 @@ class Producer:
         """Drop nothing: all is sent."""
 
     def flush(self, _: float) -> int:
-        """Do nothing."""
+        """Send what is queued."""
+        sent, self.queued = self.queued, []
+        size = sum(size for size, _ in sent)
+        self.batches.append(size)
+        code = ck.KafkaError.MSG_SIZE_TOO_LARGE if size > self.limit else self.failure
+        error = None if code is None else ck.KafkaError(code)
+        for _, report in sent:
+            report(error, None)
         return 0
 
 

@@ -25,6 +25,7 @@ PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None
 ROWS = pa.table({"value": [b"a", b"b"]})
 PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - documented
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
+FATAL = KafkaError(KafkaError._FATAL)  # noqa: SLF001 - as above
 
 Report = Callable[[KafkaError | None, object], None]
 
@@ -168,6 +169,17 @@ def test_a_batch_with_a_failed_record_is_repeated_by_a_job(stage: Stage) -> None
     stage.made[0].deliver(TIMED_OUT)
     assert stage.jobs.get(timeout=WAIT_S) == "c"
     assert stage.done.empty()
+
+
+def test_a_batch_after_a_fatal_error_gets_another_producer(stage: Stage) -> None:
+    stage.put()
+    stage.made[0].deliver(FATAL)
+    assert stage.jobs.get(timeout=WAIT_S) == "c"
+    stage.put("d")
+    first, second = stage.made
+    assert len(first.records) == len(second.records) == 2
+    second.deliver()
+    assert stage.result()[0] == "d"
 
 
 def test_a_batch_that_is_queued_in_part_waits_for_that_part_and_is_repeated_by_a_job(stage: Stage) -> None:
