@@ -1,28 +1,27 @@
 """Atomic appends to one file: a killed worker never leaves part of a batch behind.
 
-Next to the target is a small journal, `.NAME.kraal`. Before an append it receives the target's length and the number
-of bytes to append; afterwards it is emptied. The next process that takes the lock and finds a non-empty journal knows
-that an append was interrupted, by kill -9 or a full disk, and truncates the target to its earlier length. The whole
-batch is delivered again because its offsets were not committed. An unterminated last line that another program wrote
-is never removed because no journal mentions it (rejected: remove any unterminated last line, which loses such lines).
+Before an append, the journal (`kraal.connectors.file.journal`) receives the target's length and the number of bytes to
+append; afterwards the new length. If the next process that takes the lock reads that an append is in progress, it was
+interrupted, by kill -9 or a full disk, and the process truncates the target to its earlier length. The whole batch is
+delivered again because its offsets were not committed. An unterminated last line that another program wrote is never
+removed because no journal mentions it (rejected: remove any unterminated last line, which loses such lines).
+
+Java's tasks of the same sink append to the target too, and take no lock. So the target is opened with O_APPEND, and
+whole lines are written at once: the kernel does not mix writes. Once the target is longer than the journal says, it is
+*shared*. A shared target is never truncated, because that would remove lines of others: an interrupted append stays,
+and is ended with a line end.
 
 Nothing is synced to disk: the journal protects against crashes of processes, not of the machine.
 
-If the target's directory is not writable, the journal is an extended attribute of the target, so that any worker that
-appends next finds it. A journal private to the worker would be wrong: its owner would truncate what other workers
-have appended since.
-
 The tasks that share the target, on any worker, lock it (flock), and also the journal, which earlier versions lock.
-Waits for locks are limited because a frozen process keeps its locks. The target is opened without O_APPEND because
-Linux refuses sendfile to such files; each append goes to the end that the target has under the lock.
+Waits for locks are limited because a frozen process keeps its locks.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import json
 import logging
+import mmap
 import os
 import stat
 import time
@@ -31,24 +30,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from kraal.connectors.file.journal import Entry, Journal
 from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
 
 _COPY_BYTES: Final = 8 * 1024 * 1024
-_JOURNAL_BYTES: Final = 128
-_ATTRIBUTE: Final = "user.kraal.journal"
-_NO_FILES: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_OPEN_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 LOCK_TIMEOUT_S: Final = 30.0
 """Maximum time that an append waits for other tasks that share the file."""
 _LOCK_POLL_INTERVAL_S: Final = 0.02
-
-
-def send_file(target: int, source: int) -> None:
-    """Copy a whole file inside the kernel to the current position of `target`, which is open without O_APPEND."""
-    offset = 0
-    while sent := os.sendfile(target, source, offset, 2**30):
-        offset += sent
 
 
 class AppendTarget:
@@ -60,17 +51,20 @@ class AppendTarget:
         Raises OSError with the path and the reason, and RetriableError if another process keeps the file locked.
         """
         self._path = Path(path).absolute()
-        self._journal: int | None = None
+        self._journal: Journal | None = None
+        self._is_shared = False
+        self._written = 0
+        """Number of bytes that the present append has written."""
         with self._explain_errors():
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self._is_file = stat.S_ISREG(os.fstat(self._fd).st_mode)
+            self._fd = os.open(path, _OPEN_FLAGS, 0o666)
         try:
             with self._explain_errors():
-                if self._is_file:
-                    self._journal = self._open_journal()
+                if stat.S_ISREG(os.fstat(self._fd).st_mode):
+                    self._journal = Journal(self._path, self._fd)
                 with self._hold_lock():
                     pass
-            self.beside = Path(spare) if self._journal is None else self._path.parent
+            has_attribute = self._journal is not None and self._journal.fd is None
+            self.beside = Path(spare) if self._journal is None or has_attribute else self._path.parent
         except BaseException:
             self.close()
             raise
@@ -91,72 +85,62 @@ class AppendTarget:
     def append_bytes(
         self, chunks: Iterator[memoryview], total: int, check_owned: Callable[[], None] = lambda: None
     ) -> None:
-        """Append chunks of at most `total` bytes; `check_owned` as in `append_files`."""
+        """Append chunks of whole lines, of at most `total` bytes; `check_owned` as in `append_files`."""
         with self._appending(total, check_owned):
             for chunk in chunks:
                 self._write(chunk)
 
     def close(self) -> None:
-        """Close the file; the journal stays because other tasks use it too."""
+        """Close the file."""
         os.close(self._fd)
         if self._journal is not None:
-            os.close(self._journal)
+            self._journal.close()
 
     def _copy(self, source: int) -> None:
-        if not self._is_file:
+        size = os.fstat(source).st_size
+        if self._journal is None:
             while data := os.read(source, _COPY_BYTES):
                 self._write(memoryview(data))
-            return
-        send_file(self._fd, source)
+        elif size:  # in one call, which the kernel does not mix with others
+            with mmap.mmap(source, size, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
+                self._write(view)
 
     def _write(self, data: memoryview) -> None:
-        while data:
-            data = data[os.write(self._fd, data) :]
-
-    def _open_journal(self) -> int | None:
-        """Open the journal next to the target; None if that is impossible: an attribute of the target replaces it."""
-        try:
-            return os.open(self._name_of_journal, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as exc:
-            if exc.errno not in _NO_FILES:
-                raise
-            why = exc
-        if self._name_of_journal.exists():
-            text = f"other workers write the journal {self._name_of_journal}, and this one may not"
-            raise OSError(why.errno, text) from why
-        try:
-            os.setxattr(self._fd, _ATTRIBUTE, b"")
-        except OSError as exc:
-            text = "its directory takes no files of this worker, and its file system no extended attributes; one of "
-            raise OSError(why.errno, f"{text}them has to keep the journal") from exc
-        return None
+        at = 0
+        while at < len(data):
+            count = os.write(self._fd, data[at:] if at else data)
+            self._written += count
+            at += count
 
     @contextmanager
     def _appending(self, total: int, check_owned: Callable[[], None]) -> Iterator[None]:
         """Hold the locks and maintain the journal while the body appends `total` bytes."""
         with self._explain_errors(), self._hold_lock():
             check_owned()
-            if not self._is_file:
+            if self._journal is None:
                 yield
                 return
-            start = os.lseek(self._fd, 0, os.SEEK_END)
-            entry = {"inode": os.fstat(self._fd).st_ino, "length": start, "bytes": total}
-            self._note(json.dumps(entry).encode().ljust(_JOURNAL_BYTES))
+            status = os.fstat(self._fd)
+            before = Entry(status.st_ino, status.st_size, total, is_shared=self._is_shared)
+            self._journal.write(self._fd, before)
+            self._written = 0
             try:
                 yield
             except BaseException:
-                os.ftruncate(self._fd, start)
-                self._note(b"")
+                self._undo(before, os.fstat(self._fd).st_size - before.length - self._written)
                 raise
-            self._note(b"")
+            size = os.fstat(self._fd).st_size
+            is_shared = before.is_shared or size != before.length + self._written
+            self._journal.write(self._fd, Entry(before.inode, size, is_shared=is_shared))
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Lock journal and target, in the order that all processes share; undo an interrupted append."""
         until_s = time.monotonic() + LOCK_TIMEOUT_S
+        journal = None if self._journal is None else self._journal.fd
         try:
-            if self._journal is not None:
-                self._lock(self._journal, until_s)
+            if journal is not None:
+                self._lock(journal, until_s)
             self._lock(self._fd, until_s)
             self._repair()
             while self._reopen_if_replaced():
@@ -164,7 +148,7 @@ class AppendTarget:
                 self._repair()
             yield
         finally:
-            for each in (self._fd, self._journal):
+            for each in (self._fd, journal):
                 if each is not None:
                     fcntl.flock(each, fcntl.LOCK_UN)
 
@@ -182,54 +166,44 @@ class AppendTarget:
                 return
 
     def _repair(self) -> None:
-        """Truncate an interrupted append if a journal records one for this file."""
-        if not self._is_file:
+        """Undo an interrupted append if the journal records one for this file; note whether the file is shared."""
+        self._is_shared = False
+        if self._journal is None:
             return
-        noted = self._noted_in_attribute(), b""
-        if self._journal is not None:
-            noted = noted[0], os.pread(self._journal, _JOURNAL_BYTES, 0)
-        for raw in filter(None, noted):
-            self._take_back(raw)
-        if noted[0]:
-            os.setxattr(self._fd, _ATTRIBUTE, b"")
-        if noted[1] and self._journal is not None:
-            os.ftruncate(self._journal, 0)
+        for entry in self._journal.read(self._fd):
+            size = os.fstat(self._fd).st_size
+            if entry.appending is None:
+                self._is_shared |= entry.is_shared or size > entry.length
+            else:
+                self._undo(entry, size - entry.length - entry.appending)
 
-    def _take_back(self, raw: bytes) -> None:
-        status = os.fstat(self._fd)
-        try:
-            entry = json.loads(raw)
-            inode, length, most = int(entry["inode"]), int(entry["length"]), int(entry["bytes"])
-        except (ValueError, KeyError, TypeError):
-            log.warning("%s has no entry of Kraal; leaving %s unchanged", self._name_of_journal, self._path)
-            return
-        if inode == status.st_ino and length < status.st_size <= length + most:
+    def _undo(self, entry: Entry, surplus: int) -> None:
+        """Remove an incomplete append, or end its line; `surplus`: number of bytes that others must have written."""
+        assert self._journal is not None  # noqa: S101 - there is an entry
+        size = os.fstat(self._fd).st_size
+        self._is_shared = entry.is_shared or surplus > 0
+        if size > entry.length and not self._is_shared:
             log.warning(
                 "%s: Found an incomplete append; truncating %d bytes after byte %d, which will be written again",
-                self._path, status.st_size - length, length,
+                self._path, size - entry.length, entry.length,
             )  # fmt: skip
-            os.ftruncate(self._fd, length)
+            os.ftruncate(self._fd, entry.length)
+        elif size > entry.length and entry.is_shared and not self._ends_line():
+            log.warning(
+                "%s: Found an incomplete append after byte %d; it stays, because other programs append to the file, "
+                "and is written again",
+                self._path, entry.length,
+            )  # fmt: skip
+            os.write(self._fd, b"\n")
+        size = os.fstat(self._fd).st_size
+        self._journal.write(self._fd, Entry(entry.inode, size, is_shared=self._is_shared))
 
-    def _note(self, entry: bytes) -> None:
-        """Write the journal; empty if no append is in progress."""
-        if self._journal is None:
-            os.setxattr(self._fd, _ATTRIBUTE, entry)
-        elif entry:
-            os.pwrite(self._journal, entry, 0)
-        else:
-            os.ftruncate(self._journal, 0)
-
-    def _noted_in_attribute(self) -> bytes:
-        """Return the journal of a worker that cannot write to the target's directory."""
-        with suppress(
-            OSError
-        ):  # the attribute does not exist, or the file system does not support attributes
-            return os.getxattr(self._fd, _ATTRIBUTE)
-        return b""
-
-    @property
-    def _name_of_journal(self) -> Path:
-        return self._path.parent / f".{self._path.name}.kraal"
+    def _ends_line(self) -> bool:
+        """Return whether the last line has an end; True if the file cannot be read."""
+        with suppress(OSError), self._path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+        return True
 
     def _reopen_if_replaced(self) -> bool:
         """Reopen the path if its file was renamed or removed, as after a log rotation; return whether it was."""
@@ -241,7 +215,7 @@ class AppendTarget:
         if present is not None and (present.st_ino, present.st_dev) == (open_file.st_ino, open_file.st_dev):
             return False
         log.info("%s was moved away; starting a new file", self._path)
-        new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        new = os.open(self._path, _OPEN_FLAGS, 0o666)
         os.close(self._fd)
         self._fd = new
         return True

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.connectors.file.append import send_file
 from kraal.connectors.file.staging import Staging, save
 from kraal.connectors.frames.range_files import RANGE, LocalFiles, RangeFolder, Staged, missing
 from kraal.connectors.jdbc.drivers import with_driver
@@ -253,8 +252,15 @@ def _join(parts: Sequence[Path]) -> None:
     for other in parts[1:]:
         with parts[0].open("r+b") as target, other.open("rb") as source:
             target.seek(0, os.SEEK_END)
-            send_file(target.fileno(), source.fileno())
+            _send_file(target.fileno(), source.fileno())
         other.unlink()
+
+
+def _send_file(target: int, source: int) -> None:
+    """Copy a whole file inside the kernel to the current position of `target`, which is open without O_APPEND."""
+    offset = 0
+    while sent := os.sendfile(target, source, offset, 2**30):
+        offset += sent
 
 
 def _part(staging: Path, place: TopicPartition, number: int | None) -> Path | None:

@@ -46,7 +46,8 @@ def test_target_appends_to_existing_content(path: Path, tmp_path: Path) -> None:
     put(target, b"d\n")
     target.close()
     assert path.read_bytes() == b"no enda\n" + b"b\n" * 10_000 + b"c\nd\n"
-    assert (tmp_path / ".out.txt.kraal").read_bytes() == b""
+    journal = json.loads((tmp_path / ".out.txt.kraal").read_bytes())
+    assert journal == {"inode": path.stat().st_ino, "length": path.stat().st_size}
 
 
 @pytest.mark.parametrize("written", range(9))
@@ -59,6 +60,67 @@ def test_an_append_torn_at_any_byte_is_taken_back(path: Path, tmp_path: Path, wr
     put(target, batch)
     target.close()
     assert path.read_bytes() == b"no end" + batch
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_lines_that_others_append_without_a_lock_are_not_overwritten(
+    path: Path, tmp_path: Path, parts: int
+) -> None:
+    """Java's tasks of the same sink take no lock."""
+    target = AppendTarget(str(path), str(tmp_path))
+
+    def lines() -> Iterator[memoryview]:
+        for number in range(parts):
+            with path.open("ab") as other:
+                other.write(b"theirs\n")
+            yield memoryview(f"ours {number}\n".encode())
+
+    target.append_bytes(lines(), 7 * parts)
+    assert path.read_bytes() == b"".join(b"theirs\nours %d\n" % number for number in range(parts))
+
+
+def test_files_are_appended_to_a_file_that_others_append_to(path: Path, tmp_path: Path) -> None:
+    target = AppendTarget(str(path), str(tmp_path))
+    (tmp_path / "p1").write_bytes(b"b\n" * 10_000)
+    (tmp_path / "p2").touch()
+
+    def append_theirs() -> None:
+        path.write_bytes(b"theirs\n")
+
+    target.append_files([tmp_path / "p1", tmp_path / "p2"], append_theirs)
+    assert path.read_bytes() == b"theirs\n" + b"b\n" * 10_000
+
+
+def test_a_torn_append_to_a_shared_file_stays_and_its_line_is_ended(path: Path, tmp_path: Path) -> None:
+    target = AppendTarget(str(path), str(tmp_path))
+    put(target, b"one\n")
+    with path.open("ab") as other:
+        other.write(b"theirs\n")
+    put(target, b"two\n")
+    target.close()
+    content = path.read_bytes()
+    entry = {"inode": path.stat().st_ino, "length": len(content), "bytes": 100, "shared": True}
+    journal = tmp_path / ".out.txt.kraal"
+    assert json.loads(journal.read_bytes())["shared"]
+    journal.write_text(json.dumps(entry).ljust(128))
+    path.write_bytes(content + b"theirs too\nthr")
+    target = AppendTarget(str(path), str(tmp_path))
+    put(target, b"three\n")
+    assert path.read_bytes() == b"one\ntheirs\ntwo\ntheirs too\nthr\nthree\n"
+
+
+def test_an_append_that_fails_beside_others_removes_none_of_their_lines(path: Path, tmp_path: Path) -> None:
+    target = AppendTarget(str(path), str(tmp_path))
+
+    def lines() -> Iterator[memoryview]:
+        yield memoryview(b"ours\n")
+        with path.open("ab") as other:
+            other.write(b"theirs\n")
+        raise PartitionsLost("t-0 belongs to another task")
+
+    with pytest.raises(PartitionsLost):
+        target.append_bytes(lines(), 10)
+    assert path.read_bytes() == b"ours\ntheirs\n"
 
 
 def test_a_last_line_that_others_left_without_end_stays(path: Path, tmp_path: Path) -> None:
@@ -204,7 +266,7 @@ def test_truncates_the_torn_batch_of_another_worker_but_no_later_record_of_ours(
     script = "import os, sys; from kraal.connectors.file.append import AppendTarget; os.chdir('/')\n"
     script += "def torn():\n    yield memoryview(b'half'); os.kill(os.getpid(), 9)\n"
     # Its directory is not writable: as root everything is, so the journal is said to be no file.
-    script += "AppendTarget._open_journal = lambda self: None\n"
+    script += "from kraal.connectors.file.journal import Journal; Journal._open = lambda self, target: None\n"
     script += "AppendTarget(sys.argv[1], sys.argv[2]).append_bytes(torn(), 1000)\n"
     killed = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path.parent)], check=False)
     assert killed.returncode == -signal.SIGKILL
