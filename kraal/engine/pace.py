@@ -43,11 +43,11 @@ class Pace:
         """The results of `idle_s` for the present number of tasks."""
         self._lock = threading.Lock()
 
-    def opened(self) -> None:
+    def add_task(self) -> None:
         """Count a task with the worker's poll interval. Any thread."""
         self._count(1)
 
-    def closed(self) -> None:
+    def remove_task(self) -> None:
         """Stop counting a task. Any thread."""
         self._count(-1)
 
@@ -109,7 +109,7 @@ class IdleInterval:
         """Note whether the task polls: True when it is open, False when it is closed. May be called again."""
         if self._own_s is None and polls is not self._is_counted:
             self._is_counted = polls
-            (self._pace.opened if polls else self._pace.closed)()
+            (self._pace.add_task if polls else self._pace.remove_task)()
 
 
 class Gathering:
@@ -131,7 +131,7 @@ class Gathering:
         self._remaining = 0
         """How many of these remain."""
 
-    def polled(self, rows: int | None, *, small: bool = False) -> None:
+    def record_poll(self, rows: int | None, *, small: bool = False) -> None:
         """Record the result of a poll: the number of rows of a table, or None."""
         equal = small and bool(rows) and rows == self._rows
         if self._tried:

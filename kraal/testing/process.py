@@ -106,12 +106,12 @@ class WorkerProcess:
     @property
     def pid(self) -> int:
         """The process id, also after its end. Raises RuntimeError before the first start."""
-        return self._start().pid
+        return self._require_process().pid
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs. Raises RuntimeError before the first start."""
-        return self._start().poll()
+        return self._require_process().poll()
 
     @property
     def alive(self) -> bool:
@@ -148,12 +148,12 @@ class WorkerProcess:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process only."""
-        self._start().send_signal(number)
+        self._require_process().send_signal(number)
 
     def wait(self, timeout_s: float = END_TIMEOUT_S) -> int:
         """Wait for the process to end; return its exit code, negative for a signal."""
         with suppress(subprocess.TimeoutExpired):
-            return self._start().wait(timeout_s)
+            return self._require_process().wait(timeout_s)
         raise AssertionError(f"the worker did not exit within {timeout_s:g} s\n{self.evidence()}")
 
     def end(self, timeout_s: float = END_TIMEOUT_S) -> int:
@@ -322,7 +322,7 @@ class WorkerProcess:
         code = "from kraal.cli.main import main; main()"
         return [sys.executable, "-c", code, self._mode, str(properties), *map(str, self.connectors)]
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _require_process(self) -> subprocess.Popen[bytes]:
         if self._popen is None:
             raise RuntimeError("the worker was never started")
         return self._popen

@@ -85,7 +85,7 @@ class StreamReader:
         """Let the query continue after the last batch."""
         self._written, self.next_position = self.next_position, None
         if self._query is not None and self._written is not None:
-            self._query.written(self._written.batch)
+            self._query.record_written(self._written.batch)
 
     def rest(self) -> None:
         """Stop the query; the next `discover` starts another one at the same position."""

@@ -123,7 +123,7 @@ class _Running:
         self._pass = source_pass
         self._steps = source_pass.steps
         self.result = PassResult(source_pass.steps.tolerance, source_pass.wait)
-        self._ensure = None if source_pass.gate is None else source_pass.gate.opened()
+        self._ensure = None if source_pass.gate is None else source_pass.gate.begin_pass()
 
     def process(self, part: pa.RecordBatch) -> pa.RecordBatch:
         rows = _Rows()

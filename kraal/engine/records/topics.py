@@ -19,7 +19,7 @@ Ensure = Callable[[Iterable[str]], None]
 class Gate(Protocol):
     """Checks topics for a pass. Can be pickled."""
 
-    def opened(self) -> Ensure:
+    def begin_pass(self) -> Ensure:
         """Return a function that ensures topics during one pass, each once."""
 
 

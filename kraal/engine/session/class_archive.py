@@ -47,7 +47,7 @@ def make(target: Path, jars: Sequence[Path], say: Callable[[int, str], None]) ->
         say(0, "starting Spark")
         _record(archive, jars, scratch, say)
         archive.replace(target)
-        forget_unused(target)
+        delete_unused(target)
     except NoArchive:
         raise
     except Exception as exc:
@@ -57,7 +57,7 @@ def make(target: Path, jars: Sequence[Path], say: Callable[[int, str], None]) ->
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def forget_unused(target: Path) -> None:
+def delete_unused(target: Path) -> None:
     """Remove archives next to the target that were not read for a month: their Java or Spark is gone."""
     for other in target.parent.glob(f"*{target.suffix}"):
         status = other.stat()

@@ -56,7 +56,7 @@ class BacklogReport:
         self._ends = {place: bound.high for place, bound in bounds.items()}
         self._fetched = {}
 
-    def polled(self, fetches: Fetches, positions: Offsets, *, records: bool) -> None:
+    def record_poll(self, fetches: Fetches, positions: Offsets, *, records: bool) -> None:
         """Update the fetched ends after a poll; `records`: whether it returned records, which will be written.
 
         Without records, report if the latest report is old. Without positions, no backlog is known yet.

@@ -127,7 +127,7 @@ class Sizes:
             size = sum(len(r.value or b"") + len(r.key or b"") + 64 for r in records)
             self.record_bytes = size / len(records)
 
-    def written(self, records: int, duration_s: float) -> None:
+    def record_write(self, records: int, duration_s: float) -> None:
         """Measure a write; log a new limit."""
         before = self._sizing
         self._sizing = update_sizing(

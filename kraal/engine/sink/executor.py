@@ -162,7 +162,7 @@ class SinkExecutor:
             member.pause()
             self._backlog = True
             return self._context.launch(self._bulk)
-        self._backlog_report.polled(member, self._positions, records=bool(records))
+        self._backlog_report.record_poll(member, self._positions, records=bool(records))
         return self._context.launch(lambda: self._tail(records)) if records else None
 
     def wait(self) -> None:
@@ -312,7 +312,7 @@ class SinkExecutor:
         self._backlog_report.report(self._positions)
         names = {p.topic for p in ranges} if summary is None else summary.topics
         duration_s = time.monotonic() - began_s
-        self._sizes.written(batch.records, duration_s)
+        self._sizes.record_write(batch.records, duration_s)
         return BatchDone(
             offsets=offsets_of(ranges),
             records=batch.records if summary is None else summary.written,

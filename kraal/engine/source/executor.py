@@ -146,7 +146,7 @@ class SourceExecutor:
         began_s = time.monotonic()
         batch = task.poll()
         if batch is None:
-            self._gathering.polled(None)
+            self._gathering.record_poll(None)
             return None
         batch = with_kafka_types(batch)
         self._last_batch_s = time.monotonic()
@@ -154,7 +154,7 @@ class SourceExecutor:
         self._batches += 1
         size = 0 if batch.table is None else batch.table.nbytes
         polled = PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, size=size)
-        self._gathering.polled(polled.rows, small=polled.is_small)
+        self._gathering.record_poll(polled.rows, small=polled.is_small)
         if polled.is_small:
             self._context.pace.note(transaction=has_transaction_per_batch(self._spec))
         attempt = BatchAttempt(

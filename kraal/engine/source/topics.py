@@ -123,7 +123,7 @@ class TopicGate:
     maker: TopicMaker
     seen: frozenset[str]
 
-    def opened(self) -> Ensure:
+    def begin_pass(self) -> Ensure:
         """Return a function that ensures topics during one pass, each once."""
         return SourceTopics(self.maker, set(self.seen)).ensure
 

@@ -93,7 +93,7 @@ class Handover:
             if number > self._written:
                 raise GivenUp(f"batch {number} was not written; Spark will repeat it")
 
-    def written(self, number: int) -> None:
+    def record_written(self, number: int) -> None:
         """Release a batch that is written and whose offset is stored."""
         with self._changed:
             self._written = max(self._written, number)
@@ -145,9 +145,9 @@ class BatchQuery:
             raise why_ended(self._query, _SAME_CHECKPOINT)
         return batch
 
-    def written(self, number: int) -> None:
+    def record_written(self, number: int) -> None:
         """See `Handover.written`. Any thread, at once."""
-        self._handover.written(number)
+        self._handover.record_written(number)
 
     def end(self) -> None:
         """Stop the query; waits for Spark. Unwritten batches are repeated by the next query."""

@@ -38,7 +38,7 @@ class JavaSourcePass:
         result = PassResult(local.steps.tolerance)
         columns = [name for name in COLUMNS if name != "topic" or local.topic is None]
         about = self._about()
-        ensure = None if local.gate is None else local.gate.opened()
+        ensure = None if local.gate is None else local.gate.begin_pass()
         with self.chain.connect(self.cancelled) as connection:
             for part in slices(batches):
                 if result.over:

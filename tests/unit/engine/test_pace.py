@@ -115,10 +115,10 @@ def test_very_many_idle_tasks_are_polled_less_often(tasks: int, expected_s: floa
 def test_tasks_count_while_they_are_open() -> None:
     bench = Bench()
     for _ in range(1000):
-        bench.pace.opened()
+        bench.pace.add_task()
     assert bench.pace.idle_s(0.05) == 1.0
     for _ in range(950):
-        bench.pace.closed()
+        bench.pace.remove_task()
     assert bench.pace.idle_s(0.05) == 0.05
 
 
@@ -153,7 +153,7 @@ def test_no_pause_after_equally_many_nothing_or_a_large_batch(polls: list[tuple[
 def _gathered(polls: list[tuple[int | None, bool]]) -> Gathering:
     gathering = Gathering()
     for rows, small in polls:
-        gathering.polled(rows, small=small)
+        gathering.record_poll(rows, small=small)
     return gathering
 
 
@@ -161,18 +161,18 @@ def test_a_source_that_happens_to_return_equally_many_is_seldom_polled_at_once()
     gathering = Gathering()
     at_once = 0
     for _ in range(1000):
-        gathering.polled(5, small=True)
+        gathering.record_poll(5, small=True)
         if not gathering.pauses:
             at_once += 1
-            gathering.polled(None)
+            gathering.record_poll(None)
     assert at_once == 1000 // (MAX_IGNORED + 2) + 3
 
 
 def test_a_source_with_a_fixed_number_is_polled_at_once_as_long_as_it_has_more() -> None:
     gathering = Gathering()
-    gathering.polled(100, small=True)
+    gathering.record_poll(100, small=True)
     for _ in range(50):
-        gathering.polled(100, small=True)
+        gathering.record_poll(100, small=True)
         assert not gathering.pauses
-    gathering.polled(37, small=True)
+    gathering.record_poll(37, small=True)
     assert gathering.pauses

@@ -65,8 +65,8 @@ class Spark:
             raise self.fault
         return self.handover.batch
 
-    def written(self, number: int) -> None:
-        self.handover.written(number)
+    def record_written(self, number: int) -> None:
+        self.handover.record_written(number)
 
     def end(self) -> None:
         self.handover.give_up()

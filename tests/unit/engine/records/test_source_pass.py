@@ -171,7 +171,7 @@ class Topics:
 
     error: Exception
 
-    def opened(self) -> Ensure:
+    def begin_pass(self) -> Ensure:
         """Return what a pass asks."""
 
         def ensure(names: Iterable[str]) -> None:

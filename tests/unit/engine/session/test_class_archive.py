@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from kraal.engine.session.class_archive import forget_unused
+from kraal.engine.session.class_archive import delete_unused
 
 
 def test_archives_that_nothing_reads_any_more_are_removed(tmp_path: Path) -> None:
@@ -15,5 +15,5 @@ def test_archives_that_nothing_reads_any_more_are_removed(tmp_path: Path) -> Non
     for name, age_s in ages.items():
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - age_s, time.time() - 2 * month_s))
-    forget_unused(tmp_path / "target.jsa")
+    delete_unused(tmp_path / "target.jsa")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jar", "in-use.jsa", "target.jsa"]

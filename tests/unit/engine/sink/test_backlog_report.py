@@ -33,8 +33,8 @@ class Reports:
         self.fetches = Fetches()
         self.report = BacklogReport(self.backlogs.append, lambda: self.now_s)
 
-    def polled(self, positions: Mapping[TopicPartition, int], *, records: bool = False) -> None:
-        self.report.polled(self.fetches, positions, records=records)
+    def record_poll(self, positions: Mapping[TopicPartition, int], *, records: bool = False) -> None:
+        self.report.record_poll(self.fetches, positions, records=records)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
     reports.report.set_ends({P0: Bounds(0, 10), P1: Bounds(0, 10)})
     reports.report.report({P0: 4})
     reports.fetches.ends = {P0: 12}
-    reports.polled({P0: 4}, records=True)
+    reports.record_poll({P0: 4}, records=True)
     assert reports.backlogs == [6], "the batch is not written yet"
     reports.fetches.ends = {P0: 100}
     reports.report.report({P0: 5})
@@ -75,18 +75,18 @@ def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
 def test_an_idle_task_reports_at_times() -> None:
     reports = Reports()
     reports.fetches.ends = {P0: 8}
-    reports.polled({P0: 7})
-    reports.polled({P0: 7})
+    reports.record_poll({P0: 7})
+    reports.record_poll({P0: 7})
     assert reports.backlogs == [1]
     reports.now_s += IDLE_S - 0.1
-    reports.polled({P0: 7})
+    reports.record_poll({P0: 7})
     assert reports.backlogs == [1]
     reports.now_s += 0.1
-    reports.polled({P0: 7})
+    reports.record_poll({P0: 7})
     assert reports.backlogs == [1, 1]
 
 
 def test_a_task_that_has_no_positions_yet_reports_nothing() -> None:
     reports = Reports()
-    reports.polled({})
+    reports.record_poll({})
     assert reports.backlogs == []

@@ -98,10 +98,10 @@ def test_batches_become_smaller_only_until_it_shows_that_the_fixed_time_is_to_bl
 def test_a_new_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     sizes = Sizes(TaskId(ConnectorName("slow"), 0), 1000, poll_limit_s=40.0)
     with caplog.at_level(logging.INFO):
-        sizes.written(1000, 20.0)
+        sizes.record_write(1000, 20.0)
         assert sizes.max_records == 500
-        sizes.written(500, 20.0)
-        sizes.written(sizes.max_records, 5.0)
+        sizes.record_write(500, 20.0)
+        sizes.record_write(sizes.max_records, 5.0)
     (text,) = caplog.messages
     assert text == (
         "Sink task slow-0: writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "

@@ -76,7 +76,7 @@ def test_a_pass_knows_what_the_task_has_seen_and_asks_for_the_rest_once() -> Non
     brokers = Brokers()
     source_topics = topics(brokers)
     source_topics.note(["seen"])
-    ensure = source_topics.gate().opened()
+    ensure = source_topics.gate().begin_pass()
     ensure(["seen", "new"])
     ensure(["new"])
     assert brokers.described == [["new"]]
