@@ -27,6 +27,8 @@ from tests.integration.java_plugins.flows import (
 )
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
 
+pytestmark = pytest.mark.ci
+
 
 def sink(topic: str, file: Path, behind: int) -> dict[str, str]:
     return {
@@ -119,7 +121,6 @@ def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessClus
     cluster.delete(name)
 
 
-@pytest.mark.ci
 def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
     cluster: ProcessCluster, java: MixedCluster
 ) -> None:

@@ -24,6 +24,8 @@ from tests.integration.java_plugins.flows import (
     wait_for_values,
 )
 
+pytestmark = pytest.mark.ci
+
 
 def test_tasks_continue_in_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
     name, file = a_name("killed"), tmp_path / "in.txt"
@@ -107,7 +109,6 @@ def test_a_killed_worker_takes_its_jvms_along(
         assert left == []
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("jvm", ["shared", pytest.param("own", marks=pytest.mark.slow)])
 def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str], jvm: str
@@ -129,7 +130,6 @@ def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
         assert set(found) == set(range(max(found) + 1))
 
 
-@pytest.mark.ci
 def test_a_connector_moves_between_java_and_kraal_workers(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:

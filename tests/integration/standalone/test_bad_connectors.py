@@ -13,6 +13,8 @@ from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def healthy(pipe: Pipe) -> Iterator[Pipe]:

@@ -20,6 +20,8 @@ from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
+pytestmark = pytest.mark.ci
+
 LINES = 190_000
 PADDING = "x" * 829
 LINE_BYTES = 840
@@ -65,7 +67,6 @@ def is_in_the_middle(pipe: Pipe) -> bool:
     return 0 < pipe.sink_size() < pipe.source_file.stat().st_size
 
 
-@pytest.mark.ci
 def test_a_killed_jvm_is_a_failure_with_its_reason_that_heals_by_itself(large: Pipe) -> None:
     worker = large.worker
     jvm = worker.jvm()
@@ -125,7 +126,6 @@ def is_jvm(process: psutil.Process) -> bool:
         return True  # gone already
 
 
-@pytest.mark.ci
 def test_sigterm_ends_in_time_and_the_next_start_continues_with_the_next_line(large: Pipe) -> None:
     worker = large.worker
     assert worker.end(GRACEFUL_S + 15) == 0

@@ -28,6 +28,8 @@ from tests.golden_files import current
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.ci
+
 GOLDEN = current("transforms", "chains.json")
 REGISTRY = Registry.load()
 
