@@ -2,6 +2,8 @@ package kraal;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
 import java.util.Map;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
@@ -10,17 +12,22 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
 
 /**
- * Closes Kafka producers in executors when the driver asks for it, and all of them while the driver does not answer.
+ * Closes Kafka producers in executors when the driver asks for it, and all of them while the driver does not answer;
+ * collects the refusals of their requests in the driver.
  *
  * Executors ask the driver several times a second which producers to end, because Spark gives drivers no way to call
- * them. The driver counts its requests; an executor's first question tells it the count of that moment.
+ * them. The driver counts its requests; an executor's first question returns the count of that moment. Each question
+ * contains the latest refusals.
  */
 public final class ExecutorProducers implements SparkPlugin {
     private static final long ASK_MS = 250;
     private static final long SILENCE_MS = 5000;
     private static final int KEPT = 1000;
+    private static final long REFUSAL_AGE_MS = 20000;
 
     private static final ArrayList REQUESTS = new ArrayList();
+    /** The time and text of the latest refusals, by executor. */
+    private static final HashMap REFUSALS = new HashMap();
     private static long first = 0;
 
     /** Tells executors to end the producers with a client id; null: all. Called in the driver. */
@@ -30,6 +37,34 @@ public final class ExecutorProducers implements SparkPlugin {
             if (REQUESTS.size() > KEPT) {
                 REQUESTS.remove(0);
                 first++;
+            }
+        }
+    }
+
+    /** Returns the refusals of the last seconds in all executors, in the lines of `Refusals`. Called in the driver. */
+    public String refusals() {
+        long oldest = System.currentTimeMillis() - REFUSAL_AGE_MS;
+        StringBuilder text = new StringBuilder();
+        synchronized (REFUSALS) {
+            Iterator entries = REFUSALS.values().iterator();
+            while (entries.hasNext()) {
+                Object[] entry = (Object[]) entries.next();
+                if (((Long) entry[0]).longValue() < oldest) {
+                    entries.remove();
+                } else {
+                    text.append(text.length() == 0 ? "" : "\n").append(entry[1]);
+                }
+            }
+        }
+        return text.toString();
+    }
+
+    static void refused(String executor, String refusals) {
+        synchronized (REFUSALS) {
+            if (refusals.length() == 0) {
+                REFUSALS.remove(executor);
+            } else {
+                REFUSALS.put(executor, new Object[] {Long.valueOf(System.currentTimeMillis()), refusals});
             }
         }
     }
@@ -61,8 +96,10 @@ public final class ExecutorProducers implements SparkPlugin {
             return Collections.EMPTY_MAP;
         }
 
-        public Object receive(Object count) {
-            return since(((Number) count).longValue());
+        public Object receive(Object message) {
+            Object[] question = (Object[]) message;
+            refused((String) question[1], (String) question[2]);
+            return since(((Number) question[0]).longValue());
         }
     }
 
@@ -94,7 +131,8 @@ public final class ExecutorProducers implements SparkPlugin {
             long count = -1;
             while (!ended) {
                 try {
-                    Object[] answer = (Object[]) plugin.ask(Long.valueOf(count));
+                    Object[] question = {Long.valueOf(count), plugin.executorID(), refusals()};
+                    Object[] answer = (Object[]) plugin.ask(question);
                     for (int i = 1; i < answer.length; i++) {
                         end((String) answer[i]);
                     }
@@ -104,6 +142,14 @@ public final class ExecutorProducers implements SparkPlugin {
                     // The driver is away; `watch` counts how long.
                 }
                 rest();
+            }
+        }
+
+        private static String refusals() {
+            try {
+                return Refusals.get().since(REFUSAL_AGE_MS);
+            } catch (Throwable e) {
+                return ""; // the executor has another library for its log; its producers must end all the same
             }
         }
 

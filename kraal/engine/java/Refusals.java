@@ -40,7 +40,7 @@ public final class Refusals extends AbstractAppender {
             Configuration configuration = context.getConfiguration();
             Appender file = configuration.getAppender("file");
             for (int i = 0; i < LOGGERS.length; i++) {
-                LoggerConfig logger = new LoggerConfig(LOGGERS[i], Level.WARN, false);
+                LoggerConfig logger = new LoggerConfig(LOGGERS[i], Level.WARN, file == null);
                 logger.addAppender(installed, Level.WARN, null);
                 if (file != null) {
                     logger.addAppender(file, Level.ERROR, null);

@@ -57,19 +57,15 @@ class Producers:
         self._pool.submit(lambda: self._end(client))
 
     def refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
-        """Report the brokers' refusals of the last seconds, on the pool's thread. Returns at once.
-
-        Not for executors, whose producers are in other processes.
-        """
-        if not self._in_executors:
-            self._pool.submit(lambda: self._report_refusals(report))
+        """Report the brokers' refusals of the last seconds, on the pool's thread. Returns at once."""
+        self._pool.submit(lambda: self._report_refusals(report))
 
     def _report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
         spark = self._session.current
         if spark is None:
             return
         try:
-            refusals = read_refusals(spark)
+            refusals = read_refusals(spark, in_executors=self._in_executors)
         except Exception as exc:  # noqa: BLE001 - the session reports the end of its JVM
             log.debug("Failed to read what brokers refused: %s", exc)
         else:

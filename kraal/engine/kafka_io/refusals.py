@@ -1,18 +1,21 @@
 """Repeated refusals by brokers: the errors for which Kafka's producers silently retry a request.
 
 With Connect's settings a producer repeats a request forever after a retriable error, for example while a partition has
-too few replicas in sync, or while a topic does not exist. It only logs a warning, which `java/Refusals.java` collects.
+too few replicas in sync, or while a topic does not exist. It only logs a warning, which `java/Refusals.java` collects
+in the driver's JVM, or in each executor of a cluster.
 Source: Sender.completeBatch, NetworkClient.DefaultMetadataUpdater.handleSuccessfulResponse (Kafka 3.9).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
+from kraal.engine.session.executors import GUARD
 from kraal.engine.session.janino import loaded
 
 if TYPE_CHECKING:
@@ -64,21 +67,24 @@ class Refusal:
         return self.error.startswith(TOO_LARGE)
 
 
-def read_refusals(spark: Spark) -> list[Refusal]:
-    """Return the refusals of the last seconds, since the first call. Job thread; calls the JVM."""
-    collector = loaded(spark.session.sparkContext, _CLASS).getMethod("get", None).invoke(None, None)
+def read_refusals(spark: Spark, *, in_executors: bool) -> list[Refusal]:
+    """Return the refusals of the last seconds; in the driver's JVM, since the first call. Job thread; calls the JVM."""
+    context = spark.session.sparkContext
+    if in_executors:
+        guard = loaded(context, GUARD).getDeclaredConstructor(None).newInstance(None)
+        return parse_refusals(str(guard.refusals()))
+    collector = loaded(context, _CLASS).getMethod("get", None).invoke(None, None)
     return parse_refusals(str(collector.since(_MAX_AGE_MS)))
 
 
 def parse_refusals(text: str) -> list[Refusal]:
-    """Parse the collector's lines; other warnings are ignored."""
-    refusals: list[Refusal] = []
+    """Parse the collector's lines; other warnings are ignored. Partitions and executors are added up."""
+    counts: Counter[tuple[str, str, str]] = Counter()
     for line in text.splitlines():
         if (retried := _RETRIED.match(line)) is not None:
-            count, error = int(retried["count"]), retried["error"].strip()
-            refusals.append(Refusal(retried["client"], retried["topic"], error, count))
+            counts[retried["client"], retried["topic"], retried["error"].strip()] += int(retried["count"])
         elif (missing := _NO_METADATA.match(line)) is not None:
             for pair in missing["topics"].split(", "):
                 topic, _, error = pair.rpartition("=")
-                refusals.append(Refusal(missing["client"], topic, error, int(missing["count"])))
-    return refusals
+                counts[missing["client"], topic, error] += int(missing["count"])
+    return [Refusal(*refused, count) for refused, count in counts.items()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _SOURCES: Final = Path(__file__).parents[1] / "java"
-_DEPENDENCIES: Final = {"kraal.ExecutorProducers": ("kraal.Producers",)}
+_DEPENDENCIES: Final = {"kraal.ExecutorProducers": ("kraal.Producers", "kraal.Refusals")}
 """The other classes of that folder that a class uses."""
 _LOCK: Final = threading.Lock()
 

@@ -28,6 +28,7 @@ from kraal.engine.record_path import record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.own_session import sibling
 from kraal.engine.session.slots import Slots, SlotsHeld, slots_of
+from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.streaming.real_time_query import QueryProgress, StreamQuery
 from kraal.engine.task_plugins import Converters, make_converters
@@ -80,6 +81,11 @@ class StreamExecutor:
         self._task: SourceTask | None = None
         self._converters: Converters | None = None
         self._topics: SourceTopics | None = None
+        self._limits: MessageLimits | None = None
+        self._refusals: RefusalWatch | None = None
+        """The watch of the query."""
+        self._is_watched = False
+        """Whether records in flight are watched for refusals."""
         self._query: StreamQuery | None = None
         self._slots_held: SlotsHeld | None = None
         self._cancelled = threading.Event()
@@ -111,6 +117,9 @@ class StreamExecutor:
         self._topics = read_source_topics(
             spec.task, self._context.worker, spec.connector_config, self._cancelled
         )
+        worker, config = self._context.worker, spec.connector_config
+        admin = client_options.admin_options(worker, config, f"connector-adminclient-{spec.task}")
+        self._limits = MessageLimits(reader_of(admin, self._cancelled))
         self._task = self._class()
         self._task.start(spec.task_config, self._offsets, self._context.task_context(spec))
         return self._version
@@ -162,19 +171,24 @@ class StreamExecutor:
         if not ended and time.monotonic() < self._reported_s + _STORE_INTERVAL_S:
             return None
         progress = query.news()
+        self._watch(writes=query.has_unacknowledged)
         if progress is not None:
             return self._done(progress)
         if ended:
             error = query.error()
             self._remove_query()
+            if self._refusals is not None and isinstance(
+                shrinks := self._refusals.end(error), RetriableError
+            ):
+                raise shrinks from error
             if _RETRIABLE.search(cause := root_cause(error)):
                 raise RetriableError(cause) from error
             raise error
         return STILL_WRITING if query.has_unacknowledged else None
 
     def _start(self) -> None:
-        task, converters = self._task, self._converters
-        if task is None or converters is None:
+        task, converters, limits = self._task, self._converters, self._limits
+        if task is None or converters is None or limits is None:
             return
         stream = task.stream(self._offsets)
         with self._group.job(f"{self._spec.task} in real time") as spark:
@@ -186,8 +200,6 @@ class StreamExecutor:
             client_id = client_options.producer_client_id(self._spec.task)
             worker, config = self._context.worker, self._spec.connector_config
             options = client_options.producer_options(worker, config, client_id, _SETTINGS)
-            admin = client_options.admin_options(worker, config, f"connector-adminclient-{self._spec.task}")
-            limits = MessageLimits(reader_of(admin, self._cancelled))
             limits.ensure(stream.topics)
             plan = WritePlan(
                 converters=converters,
@@ -196,10 +208,27 @@ class StreamExecutor:
                 value_schema=stream.value_schema,
             )
             scratch = Path(self._context.view.scratch)
+            self._refusals = RefusalWatch(
+                self._spec, self._context, limits, client_id, self._end_refused_query
+            )
             self._query = StreamQuery(sibling(spark.session), stream, plan, scratch, str(self._spec.task))
         self._reported_s = time.monotonic()
         if self._cancelled.is_set():  # cancelled while it started
             self._query.cancel()
+
+    def _watch(self, *, writes: bool) -> None:
+        """Watch for refusals while records are in flight."""
+        if self._refusals is not None and writes != self._is_watched:
+            self._is_watched = writes
+            if writes:
+                self._refusals.begin()
+            else:
+                self._refusals.end(None)
+
+    def _end_refused_query(self) -> None:
+        """End a query whose batches the brokers refuse, on another thread; the next one has smaller batches."""
+        if (query := self._query) is not None:
+            self._canceller.submit(query.cancel)
 
     def _end_query(self) -> JobResult:
         """End the query; report its records."""
@@ -232,6 +261,7 @@ class StreamExecutor:
     def _remove_query(self) -> None:
         """Remove a query that has ended; its unacknowledged records are repeated."""
         query, self._query = self._query, None
+        self._watch(writes=False)
         if query is not None:
             query.forget()
             worker, connector = self._context.worker, self._spec.connector_config

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -66,6 +67,14 @@ def produce(
         producer.produce(topic, value, key, partition=partition)
     left = producer.flush(10)
     assert not left
+
+
+def set_config(bootstrap: str, topic: str, name: str, value: str) -> None:
+    """Set a config of a topic."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": bootstrap})  # kept: its end would end the request
+    client.incremental_alter_configs([resource])[resource].result(20)
 
 
 def delete_topic(admin: TopicAdmin, topic: str) -> None:

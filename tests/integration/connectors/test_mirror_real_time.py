@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 import uuid
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from kraal.connectors.mirror.topics import source_partition
 from kraal.engine.api import BatchDone, Failed, Held, Stopped
 from kraal.engine.session.slots import slots_of
+from kraal.engine.source import refused
+from kraal.engine.streaming import real_time_executor
 from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.stage import TIMEOUT_S, Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, messages
@@ -101,6 +104,24 @@ def test_a_query_that_would_leave_other_tasks_no_slot_is_refused(stage: Stage, s
     assert failed.trace.splitlines()[0].startswith("SlotsMissing: In real-time mode each partition holds one")
     assert f"This task has {count} partitions, none is held by others" in failed.trace
     assert f"Spark has {count}: 1 missing" in failed.trace
+
+
+def test_batches_become_smaller_for_a_topic_whose_limit_cannot_be_read(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(real_time_executor, "reader_of", lambda *_: dict.fromkeys)
+    monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
+    topic, values = stage.topic(), [secrets.token_hex(75) for _ in range(300)]
+    stage.create(f"west.{topic}", settings={"max.message.bytes": "20000"})
+    stage.produce(topic, values)
+    mirror = real_time(stage, f"{topic}-0", producer_override_linger_ms="1000")
+    opening = mirror.open()
+    take(mirror, opening, 299, TopicPartition(topic, 0))
+    assert "trying batches of" in caplog.text
+    opening.run.stop()
+    end(mirror, opening, Stopped)
+    assert stage.distinct_values(f"west.{topic}", 300) == set(values)
 
 
 def test_a_query_that_fails_says_why_first(stage: Stage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kraal.testing.process import WorkerProcess
+from tests.fakes.kafka.internal_topics import set_config
+from tests.fakes.spark.pipe import create_topic
 from tests.integration.spark_cluster.place import CORES, Place
 
 pytestmark = pytest.mark.ci  # 60 s together on a quiet machine
@@ -127,6 +130,24 @@ def test_records_are_transformed_and_the_unreadable_become_dead_letters(
 def test_a_topic_is_mirrored(place: Place, worker: WorkerProcess) -> None:
     place.wait_for_values(worker, "west.lines", COUNT)
     assert place.values("west.lines") == place.values("lines")
+
+
+def test_batches_become_smaller_when_the_limit_of_their_topic_is_lowered(
+    place: Place, worker: WorkerProcess
+) -> None:
+    """Executors report what brokers refuse; their producers would repeat such a batch for ever."""
+    topic, lines = "small", worker.directory / "small.txt"
+    lines.write_text("first\n")
+    create_topic(place.broker.bootstrap, topic)
+    config = {"connector.class": "FileStreamSource", "file": str(lines), "topic": topic}
+    worker.create("small", {**config, "producer.override.linger.ms": "1000"})
+    place.wait_for_values(worker, topic, 1)
+    set_config(place.broker.bootstrap, topic, "max.message.bytes", "20000")
+    with lines.open("a") as file:
+        file.writelines(f"{secrets.token_hex(75)}\n" for _ in range(300))
+    place.wait_for_values(worker, topic, 301)
+    assert "trying batches of" in worker.log_text()
+    assert worker.ask("DELETE", "/connectors/small").status == 204
 
 
 def test_an_application_holds_no_more_cores_than_it_was_given(place: Place, worker: WorkerProcess) -> None:

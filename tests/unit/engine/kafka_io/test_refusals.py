@@ -39,6 +39,15 @@ CLIENT = "[Producer clientId=connector-producer-c-0]"
             [Refusal("connector-producer-c-0", "a", "UNKNOWN_TOPIC_OR_PARTITION", 1)],
             id="metadata",
         ),
+        pytest.param(
+            "\n".join(
+                f"{count} {CLIENT} Got error produce response with correlation id on topic-partition t-{partition}, "
+                "retrying. Error: NOT_ENOUGH_REPLICAS"
+                for count, partition in ((2, 0), (3, 1), (4, 0))
+            ),
+            [Refusal("connector-producer-c-0", "t", "NOT_ENOUGH_REPLICAS", 9)],
+            id="partitions and executors",
+        ),
         pytest.param(f"9 {CLIENT} Connection to node 1 could not be established.", [], id="another warning"),
         pytest.param("", [], id="nothing"),
     ],

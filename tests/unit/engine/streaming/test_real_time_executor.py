@@ -19,6 +19,8 @@ from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
+from kraal.engine.kafka_io.refusals import Refusal
+from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.session.slots import Slots
@@ -65,7 +67,9 @@ class Query:
 
     made: list[Query]
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, session: object, stream: object, plan: WritePlan, *_: object) -> None:
+        del session, stream
+        self.plan = plan
         self.runs = True
         self.written = 0
         self.reported = 0
@@ -125,6 +129,9 @@ class Bench:
         spec = TaskSpec(
             task=TASK, task_config={}, connector_config={}, lease=lambda: self.leased, working=self.work
         )
+        self.refusals: list[Refusal] = []
+        self.checks: list[Callable[[], None]] = []
+        """Checks for refusals that are due when a test calls them."""
         self.ended: list[str] = []
         """Client ids whose producers were ended."""
         view = SimpleNamespace(spark_is_local=True, scratch=str(tmp), bootstrap_servers="b:1")
@@ -135,7 +142,8 @@ class Bench:
             poll_interval_s=0.01,
             pace=Pace(time.monotonic),
             task_context=lambda _: None,
-            producers=SimpleNamespace(end=self.ended.append),
+            producers=SimpleNamespace(end=self.ended.append, refusals=lambda report: report(self.refusals)),
+            after=lambda _, call: self.checks.append(call),
         )
         means.launch = lambda function: lambda done: host.pool.submit(lambda: done(module_outcome(function)))
         group: Any = Group()
@@ -143,6 +151,13 @@ class Bench:
         share = host.pool.of(owner)
         work = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, means, group, self.slots, share)
         self.run = TaskRun(host, owner, spec, lambda: work, self.events.put)
+
+    def refuse(self, error: str, *counts: int) -> None:
+        """Check for refusals once without any, then with each of these numbers of refusals."""
+        for count in (0, *counts):
+            until(lambda: bool(self.checks))
+            self.refusals = [Refusal("connector-producer-c-0", "t", error, count)] if count else []
+            self.checks.pop()()
 
     def hear(self, kind: type[RunEvent]) -> Any:
         event = self.events.get(timeout=10)
@@ -215,6 +230,25 @@ def test_a_pause_ends_the_query_and_reports_its_writes_and_a_resume_starts_after
     bench.run.stop()
     assert bench.hear(BatchDone).offsets == {HERE: {"offset": 7}}
     assert bench.hear(Stopped).clean
+
+
+def test_a_query_whose_batches_are_too_large_ends_and_the_next_one_sends_smaller_ones(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    first = query(1)
+    first.failure = RuntimeError("it was stopped")
+    first.has_unacknowledged = True
+    bench.refuse("MESSAGE_TOO_LARGE", 1, 100)
+    second = query(2)
+    assert first.forgotten
+    first_size, second_size = (int(each.plan.options["kafka.batch.size"]) for each in (first, second))
+    assert second_size < first_size
+    assert "trying batches of" in caplog.text
+    bench.run.cancel()
 
 
 def test_records_that_kafka_does_not_acknowledge_are_one_step_until_it_does(bench: Bench) -> None:
