@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.ranges import Ranges
-from kraal.engine.sink.ways import Put
+from kraal.engine.sink.ways import Put, ReadBatch
 from kraal.engine.task_plugins import Converters
-from kraal.plugins.api import Schema, SinkTask
+from kraal.plugins.api import Schema, SinkTask, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,6 +40,16 @@ def tail_table(records: Sequence[Record]) -> Any:
             "value": pa.array([r.value for r in rows], pa.binary()),
         }
     )
+
+
+def read_tail(records: Sequence[Record]) -> ReadBatch:
+    """Return the batch of records that the consumer has fetched; those of a partition are in order."""
+    ranges: dict[TopicPartition, tuple[int, int]] = {}
+    for record in records:
+        place = TopicPartition(record.topic, record.partition)
+        first = ranges[place][0] if place in ranges else record.offset
+        ranges[place] = (first, record.offset + 1)
+    return ReadBatch(ranges, len(records), tail_table(records), is_tail=True)
 
 
 def connect_frame(raw: DataFrame, converters: Converters) -> tuple[DataFrame, Schema | None, Schema | None]:

@@ -6,11 +6,9 @@ import logging
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.records.fault import ToleranceExceeded
-from kraal.engine.records.sink_pass import COLUMNS
 from kraal.engine.records.steps import Steps
 from kraal.engine.sink.frame import as_whole_frame, connect_frame
 from kraal.engine.sink.range_reader import RangeReader
@@ -19,10 +17,7 @@ from kraal.engine.sink.unreadable import Unreadable
 from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
 from kraal.metrics.errors import ErrorCounts
-from kraal.plugins.api import SinkTask, TopicPartition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from kraal.plugins.api import SinkTask
 
 log = logging.getLogger(__name__)
 
@@ -69,14 +64,8 @@ class Plain:
         unreadable = Unreadable.of(error)
         if unreadable is None:
             return False
-        fault = unreadable.fault(self.steps, partial(self._read, batch, spark))
+        fault = unreadable.fault(self.steps, partial(self.reader.read_again, spark, batch))
         if fault is not None:
             counts = ErrorCounts(failures=1, errors=1, last_error_ms=int(time.time() * 1000))
             raise ToleranceExceeded(fault, counts) from error
         return True
-
-    def _read(self, batch: ReadBatch, spark: GetSpark, place: TopicPartition, offset: int) -> pa.Table:
-        """Return the records with the one at an offset."""
-        if batch.table is not None:
-            return batch.table
-        return self.reader.read(spark().session, {place: (offset, offset + 1)}).select(*COLUMNS).toArrow()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kraal.engine.records.sink_pass import COLUMNS
 from kraal.engine.sink.ranges import Ranges, pieces
+from kraal.engine.sink.ways import GetSpark, ReadBatch
 from kraal.plugins.api import TopicPartition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -33,6 +36,15 @@ class RangeReader:
             topic_ranges = {place: span for place, span in ranges.items() if place.topic == topic}
             frames[topic] = self._read(spark, topic_ranges, count if len(ranges) == 1 else len(topic_ranges))
         return frames
+
+    def read_again(
+        self, spark: GetSpark, batch: ReadBatch, place: TopicPartition, offsets: Sequence[int]
+    ) -> pa.Table:
+        """Return records of a batch as read from Kafka: those at ascending offsets, or more."""
+        if batch.table is not None:
+            return batch.table
+        raw = self.read(spark().session, {place: (offsets[0], offsets[-1] + 1)})
+        return raw.where(raw["offset"].isin(*offsets)).select(*COLUMNS).toArrow()
 
     def _read(self, spark: SparkSession, ranges: Ranges, min_partitions: int) -> DataFrame:
         return (

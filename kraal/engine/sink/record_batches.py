@@ -8,25 +8,20 @@ once. Dead letters are written before the sink is called, and both before the ba
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kraal.core.ids import TaskId
 from kraal.engine.api import TaskSpec
 from kraal.engine.kafka_io.dead_letters import DeadLetter, DeadLetters
 from kraal.engine.records.fault import Fault, dead_letter_headers
 from kraal.engine.records.outcomes import settle_outcomes
-from kraal.engine.records.reports import Reports, settle_reports
-from kraal.engine.records.sink_pass import COLUMNS, DDL, OUT, Raw, SinkPass
+from kraal.engine.records.sink_pass import Raw, SinkPass
 from kraal.engine.records.steps import Steps, Summary, summed
-from kraal.engine.session.arrow import map_in_arrow
-from kraal.engine.sink.direct import as_text
 from kraal.engine.sink.ranges import Ranges
-from kraal.engine.sink.ways import GetSpark, Put
 from kraal.engine.source.record_batches import Pass, RunCancelled
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
-from kraal.plugins.api import SinkValues, TopicPartition
+from kraal.plugins.api import SinkValues
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,38 +41,8 @@ class SinkRecords:
     """The batch whose dead letters are already written, in case it is repeated."""
     _undelivered: int = 0
 
-    def few(self, table: pa.Table, ranges: Ranges, spark: GetSpark | None, put: Put) -> Summary:
-        """Process a tail; without `spark`, the sink takes it as a table.
-
-        Raises ToleranceExceeded, and the errors of the sink and of dead letters.
-        """
-        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
-
-        process = self._pass(here=True)
-        passed = pa.Table.from_batches(list(process(table.select(list(COLUMNS)).to_batches())), OUT)
-        is_note = passed["note"].is_valid()
-        summary = self._settle(passed.filter(is_note), ranges)
-        if summary.written:
-            rows = passed.filter(passed["note"].is_null()).drop_columns(["note"])
-            if spark is None:
-                put(None, records=rows.num_rows, table=as_text(as_text(rows, "key"), "value"))
-            else:
-                put(self._frame(spark().tiny.createDataFrame(rows).coalesce(1)), records=rows.num_rows)
-        return summary
-
-    def many(self, raw: DataFrame, ranges: Ranges, put: Put) -> Summary:
-        """Process a backlog. Raises as `few`."""
-        passed = map_in_arrow(raw.select(*COLUMNS), self._pass(), DDL).persist()
-        try:
-            summary = self._settle(passed.where("note is not null").toArrow(), ranges)
-            if summary.written:
-                put(self._frame(passed.where("note is null").drop("note")), records=summary.written)
-        finally:
-            passed.unpersist()
-        return summary
-
     def write_dead_letters(self, records: Iterable[tuple[Raw, Fault]]) -> None:
-        """Write dead letters for records that the sink has reported, if enabled. Raises as `few`."""
+        """Write dead letters for records that the sink has reported, if enabled. Raises as `settle`."""
         if self.dead is not None:
             letters = [
                 DeadLetter(self._headers(raw.headers, fault), raw.key, raw.value, raw.timestamp_ms)
@@ -91,15 +56,15 @@ class SinkRecords:
         if self.dead is not None:
             self.dead.cancel()
 
-    def _pass(self, *, here: bool = False) -> Pass:
+    def make_pass(self, *, here: bool = False) -> Pass:
         """Return the pass of a batch; `here`: in this process, where a cancel ends it."""
         local = SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
         if self.spec.chain is not None:
             return self.spec.chain.sink_pass(local, self.cancelled if here else None)
         return replace(local, wait=self._wait) if here else local
 
-    def _settle(self, notes: pa.Table, ranges: Ranges) -> Summary:
-        """Write a batch's dead letters and log lines, once. Raises ToleranceExceeded."""
+    def settle(self, notes: pa.Table, ranges: Ranges) -> Summary:
+        """Write a batch's dead letters and log lines, once. Raises ToleranceExceeded, and dead letters' errors."""
         summary, faults = summed(notes["note"].to_pylist())
         if self._settled != ranges:
             if self.dead is not None:
@@ -134,7 +99,7 @@ class SinkRecords:
         with_context = self.dead.topic.with_context
         return dead_letter_headers(headers, fault, task.connector, task.task, with_context=with_context)
 
-    def _frame(self, rows: DataFrame) -> DataFrame:
+    def frame(self, rows: DataFrame) -> DataFrame:
         """Return the rows in the form that the sink expects."""
         if self.shown != "json":
             return rows.selectExpr(
@@ -149,32 +114,3 @@ class SinkRecords:
     def _wait(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):
             raise RunCancelled
-
-
-def settle_written(
-    task: TaskId,
-    reports: Reports,
-    by_records: SinkRecords | None,
-    read: Callable[[Ranges], DataFrame],
-    table: pa.Table | None,
-) -> ErrorCounts:
-    """Handle the records that the plugin has reported; they are read again for dead letters and the log.
-
-    `table`: the records, if they are in this process.
-    """
-    tolerance = reports.tolerance
-    writes_dead_letters = by_records is not None and by_records.dead is not None
-    shows = tolerance.logs and tolerance.shows_records
-
-    def read_again(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
-        if table is not None:
-            return table
-        raw = read({place: (offsets[0], offsets[-1] + 1)})
-        return raw.where(raw["offset"].isin(*offsets)).select(*COLUMNS).toArrow()
-
-    return settle_reports(
-        task,
-        reports,
-        read_again if writes_dead_letters or shows else None,
-        by_records.write_dead_letters if by_records is not None and writes_dead_letters else None,
-    )

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from kraal.engine.columns.sink import SinkColumns
+from kraal.engine.records.sink_pass import COLUMNS, DDL, OUT
 from kraal.engine.records.steps import Summary
-from kraal.engine.sink.direct import takes_passed_tables
+from kraal.engine.session.arrow import map_in_arrow
+from kraal.engine.sink.direct import as_text, takes_passed_tables
 from kraal.engine.sink.frame import as_whole_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
@@ -23,10 +25,21 @@ class TailByRecords:
     records: SinkRecords
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
-        """Pass the records; have the plugin write the resulting ones."""
-        put = partial(put, values=self.task.values)
-        direct = takes_passed_tables(self.task)
-        return self.records.few(batch.table, batch.ranges, None if direct else spark, put)
+        """Pass the records; have the plugin write the resulting ones, as a table if it takes one."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+
+        assert batch.table is not None  # noqa: S101 - chosen for tails only
+        process = self.records.make_pass(here=True)
+        passed = pa.Table.from_batches(list(process(batch.table.select(list(COLUMNS)).to_batches())), OUT)
+        summary = self.records.settle(passed.filter(passed["note"].is_valid()), batch.ranges)
+        if summary.written:
+            rows = passed.filter(passed["note"].is_null()).drop_columns(["note"])
+            put = partial(put, values=self.task.values, records=rows.num_rows)
+            if takes_passed_tables(self.task):
+                put(None, table=as_text(as_text(rows, "key"), "value"))
+            else:
+                put(self.records.frame(spark().tiny.createDataFrame(rows).coalesce(1)))
+        return summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +69,12 @@ class BacklogByRecords:
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
         """Pass the records; have the plugin write the resulting ones."""
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
-        return self.records.many(self.reader.read(spark().session, batch.ranges), batch.ranges, put)
+        raw = self.reader.read(spark().session, batch.ranges)
+        passed = map_in_arrow(raw.select(*COLUMNS), self.records.make_pass(), DDL).persist()
+        try:
+            summary = self.records.settle(passed.where("note is not null").toArrow(), batch.ranges)
+            if summary.written:
+                put(self.records.frame(passed.where("note is null").drop("note")), records=summary.written)
+        finally:
+            passed.unpersist()
+        return summary

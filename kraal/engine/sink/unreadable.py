@@ -7,23 +7,17 @@ reads a record again, so that reading good records costs nothing more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kraal.engine.failure_trace import UNREADABLE, root_cause
 from kraal.engine.records.fault import Fault, Stage, fault_of
+from kraal.engine.records.reports import ReadAgain
 from kraal.engine.records.sink_pass import COLUMNS, Raw, raw_records
 from kraal.engine.records.steps import Steps, with_record
 from kraal.plugins.api import TopicPartition
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 log = logging.getLogger(__name__)
-
-ReadRecord = Callable[[TopicPartition, int], "pa.Table"]
-"""Reads the record at an offset: a table with `COLUMNS`, which may have other records, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +37,11 @@ class Unreadable:
         place = TopicPartition(match["topic"], int(match["partition"]))
         return Unreadable("key" if match["part"] == "key" else "value", place, int(match["offset"]))
 
-    def fault(self, steps: Steps, read: ReadRecord) -> Fault | None:
+    def fault(self, steps: Steps, read_again: ReadAgain) -> Fault | None:
         """Convert the record alone, and return its failure; None if it cannot be read again, or can be converted."""
         try:
             coordinates = (self.place.topic, self.place.partition, self.offset)
-            for raw in raw_records(read(self.place, self.offset).select(list(COLUMNS))):
+            for raw in raw_records(read_again(self.place, [self.offset]).select(list(COLUMNS))):
                 if (raw.topic, raw.partition, raw.offset) == coordinates:
                     return self._fault_in(raw, steps)
         except Exception:

@@ -23,53 +23,15 @@ from typing import TYPE_CHECKING, Protocol
 from kraal.engine.records.steps import Summary
 from kraal.engine.sink.ranges import Ranges
 from kraal.engine.way import Choice
-from kraal.plugins.api import SinkBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from kraal.engine.session.session import Spark
-    from kraal.plugins.api import Reporter, Schema, SinkTask, SinkValues
 
 Put = Callable[..., None]
 """Has the plugin write: `put(frame, key_schema, value_schema, values=…, records=…, table=…)`; all but the frame, which
 is None with a table, may be left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class PluginWrite:
-    """Has a plugin write one batch: a `Put`."""
-
-    task: SinkTask
-    ranges: Ranges
-    reporter: Reporter
-    ownership: Callable[[], None]
-    """See `SinkBatch`."""
-
-    def __call__(
-        self,
-        frame: DataFrame,
-        key_schema: Schema | None = None,
-        value_schema: Schema | None = None,
-        values: SinkValues | None = None,
-        records: int | None = None,
-        table: pa.Table | None = None,
-    ) -> None:
-        """Call the plugin. Raises its errors."""
-        self.task.write(
-            SinkBatch(
-                frame=frame,
-                ranges=dict(self.ranges),
-                key_schema=key_schema,
-                value_schema=value_schema,
-                values=values,
-                records=records,
-                table=table,
-                reporter=self.reporter,
-                ownership=self.ownership,
-            )
-        )
 
 
 GetSpark = Callable[[], "Spark"]

@@ -20,7 +20,7 @@ import pytest
 from kraal.connectors.spark.sink import STAGING
 from kraal.engine.api import BatchDone, Committed, Opened, Stopped
 from kraal.engine.sink import ranges
-from kraal.engine.sink.record_batches import SinkRecords
+from kraal.engine.sink.transformed import BacklogByRecords
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import Field, Schema, Type
@@ -139,13 +139,13 @@ class Running:
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The connectors that had a backlog go record by record."""
     names: list[str] = []
-    through = SinkRecords.many
+    write = BacklogByRecords.write
 
-    def many(self: SinkRecords, *given: Any) -> Any:
-        names.append(self.spec.task.connector)
-        return through(self, *given)
+    def recorded_write(self: BacklogByRecords, *args: Any) -> Any:
+        names.append(self.records.spec.task.connector)
+        return write(self, *args)
 
-    monkeypatch.setattr(SinkRecords, "many", many)
+    monkeypatch.setattr(BacklogByRecords, "write", recorded_write)
     return names
 
 

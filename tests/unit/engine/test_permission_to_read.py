@@ -193,7 +193,8 @@ class Sink(SinkExecutor):
     def __init__(self, permission: Permission, member: Any) -> None:
         super().__init__(permission.spec, FileStreamSinkTask, "1.0", permission.context, _any())
         self._member = member
-        self._facts = TaskFacts(waits=True)
+        parts: Any = SimpleNamespace(facts=TaskFacts(waits=True))
+        self._parts = parts
 
 
 def test_sink_without_permission_is_polled_as_if_at_rest_and_does_not_wait() -> None:

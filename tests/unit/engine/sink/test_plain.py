@@ -15,6 +15,7 @@ from kraal.engine.sink import plain
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.plain import Plain
+from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ways import ReadBatch
 from tests.fakes.spark.passes import steps
 
@@ -30,7 +31,7 @@ class Bench:
         self.attempts = 0
         self.values: list[Any] = []
         nothing: Any = None
-        self.way = Plain(nothing, nothing, nothing, given)
+        self.way = Plain(nothing, nothing, RangeReader({}, loses=True), given)
 
     def write(self, *values: bytes) -> None:
         """Have a tail written."""

@@ -19,6 +19,7 @@ from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
 from kraal.engine.sink.executor import SinkExecutor
+from kraal.engine.sink.keep_alive import KeepAlive
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.ranges import Bounds
 from kraal.plugins.api import TopicPartition
@@ -187,6 +188,17 @@ def test_a_duration_starts_at_its_records_and_keeps_the_position_in_rebalances(
     bench.poll()
     bench.executor.close()
     assert bench.member.started == [{A: 90, B: 190}] * 2
+
+
+def test_batch_that_is_lost_before_its_write_is_read_again(
+    latest: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latest.poll()
+    latest.member.fetched = [Record("t", 0, 100, 0, (), None, b"a")]
+    monkeypatch.setattr(KeepAlive, "lost", True)
+    latest.poll()
+    assert latest.member.changed
+    assert not latest.executor.owes_commit
 
 
 @pytest.mark.parametrize("policy", ["LATEST", "by_duration", "by_duration:1H", ""])

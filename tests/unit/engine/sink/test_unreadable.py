@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,9 +43,9 @@ def named(part: str = "value", offset: int = 41) -> Unreadable:
     return unreadable
 
 
-def read(place: TopicPartition, offset: int) -> pa.Table:
+def read(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
     """Return the records of a tail, of two partitions."""
-    assert (place, offset in VALUES) == (HERE, True)
+    assert (place, offsets[0] in VALUES) == (HERE, True)
     rows = [
         Record(
             topic=HERE.topic,
@@ -97,9 +98,9 @@ def test_an_error_that_names_no_record_is_left_as_it_is() -> None:
 def test_a_record_that_cannot_be_read_again_has_no_fault(
     caplog: pytest.LogCaptureFixture, *, gone: bool
 ) -> None:
-    def reads(place: TopicPartition, offset: int) -> pa.Table:
+    def reads(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
         if gone:
-            return read(place, offset).slice(0, 0)
+            return read(place, offsets).slice(0, 0)
         raise TimeoutError("Kafka is away")
 
     with caplog.at_level(logging.WARNING):

@@ -1,0 +1,143 @@
+"""One batch of a sink, from its records to its result: chosen, written by the plugin, and settled by one object.
+
+Nothing is committed here: the executor reports the result, and the task has the offsets committed after that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from kraal.core.ids import TopicName
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.records.reports import Reports, settle_reports
+from kraal.engine.records.steps import Summary
+from kraal.engine.records.tolerance import Tolerance
+from kraal.engine.session.jobs import JobGroup
+from kraal.engine.sink.keep_alive import KeepAlive
+from kraal.engine.sink.range_reader import RangeReader
+from kraal.engine.sink.ranges import offsets_of
+from kraal.engine.sink.record_batches import SinkRecords
+from kraal.engine.sink.ways import (
+    GetSpark,
+    NotByColumns,
+    ReadBatch,
+    SinkWay,
+    TaskFacts,
+    Way,
+    choose,
+)
+from kraal.metrics.errors import ErrorCounts
+from kraal.plugins.api import SinkBatch, SinkTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from kraal.plugins.api import Schema, SinkValues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkParts:
+    """The parts of a run that its batches use."""
+
+    spec: TaskSpec
+    task: SinkTask
+    group: JobGroup
+    reader: RangeReader
+    alive: KeepAlive
+    records: SinkRecords | None
+    """The record path; used with transforms or error handling."""
+    facts: TaskFacts
+    ways: Mapping[Way, SinkWay]
+
+
+class BatchAttempt:
+    """Has the plugin write one batch, once: a batch that failed is read again, and is another attempt. Job thread."""
+
+    def __init__(self, parts: SinkParts, batch: ReadBatch) -> None:
+        self._parts, self._batch = parts, batch
+        tolerance = Tolerance() if parts.records is None else parts.records.steps.tolerance
+        self._reports = Reports(batch.ranges, tolerance)
+        self._choice = choose(parts.facts, batch)
+
+    def write(self) -> BatchDone | None:
+        """Return the result of the written batch; None if it is lost to another task, so that it must not be committed.
+
+        Raises the errors of the way, of the plugin and of dead letters, and ToleranceExceeded for a reported record.
+        """
+        parts, summary = self._parts, None
+        began_s = time.monotonic()
+        parts.alive.writes(self._batch.records)
+        with ExitStack() as stack:
+            spark = cache(lambda: stack.enter_context(parts.group.job(f"{parts.spec.task} sink")))
+            try:
+                summary = self._write(spark)
+            except Exception:
+                if not parts.alive.lost and self._reports.fatal is None:
+                    raise
+            if parts.alive.lost:
+                return None
+            reported = self._settle_reports(spark)
+        return self._result(summary, reported, began_s)
+
+    def _write(self, spark: GetSpark) -> Summary | None:
+        """Have the plugin write in the chosen way, without the column form if a record differs; return as a way."""
+        parts, batch = self._parts, self._batch
+        try:
+            return parts.ways[self._choice.way].write(batch, spark, self._put)
+        except NotByColumns:
+            self._choice = choose(parts.facts, batch, differs=True)
+            return parts.ways[self._choice.way].write(batch, spark, self._put)
+
+    def _put(
+        self,
+        frame: DataFrame,
+        key_schema: Schema | None = None,
+        value_schema: Schema | None = None,
+        values: SinkValues | None = None,
+        records: int | None = None,
+        table: pa.Table | None = None,
+    ) -> None:
+        """Call the plugin: a `Put`. Raises its errors."""
+        self._parts.task.write(
+            SinkBatch(
+                frame=frame,
+                ranges=dict(self._batch.ranges),
+                key_schema=key_schema,
+                value_schema=value_schema,
+                values=values,
+                records=records,
+                table=table,
+                reporter=self._reports.report,
+                ownership=self._parts.alive.check_owned,
+            )
+        )
+
+    def _settle_reports(self, spark: GetSpark) -> ErrorCounts:
+        """Handle the records that the plugin has reported; they are read again for dead letters and the log."""
+        parts, tolerance = self._parts, self._reports.tolerance
+        records = parts.records
+        write_dead_letters = None if records is None or records.dead is None else records.write_dead_letters
+        is_needed = write_dead_letters is not None or (tolerance.logs and tolerance.shows_records)
+        read_again = partial(parts.reader.read_again, spark, self._batch) if is_needed else None
+        return settle_reports(parts.spec.task, self._reports, read_again, write_dead_letters)
+
+    def _result(self, summary: Summary | None, reported: ErrorCounts, began_s: float) -> BatchDone:
+        batch = self._batch
+        if summary is None:  # all records were written
+            topics = frozenset(place.topic for place in batch.ranges)
+            summary = Summary(read=batch.records, written=batch.records, topics=topics)
+        return BatchDone(
+            offsets=offsets_of(batch.ranges),
+            records=summary.written,
+            read=summary.read,
+            topics=frozenset(map(TopicName, summary.topics)),
+            duration_s=time.monotonic() - began_s,
+            errors=summary.counts + reported,
+            way=str(self._choice),
+        )

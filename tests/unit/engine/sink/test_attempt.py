@@ -1,0 +1,115 @@
+"""How one batch of a sink is chosen, written and settled, with ways in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId, TopicName
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.records.fault import ToleranceExceeded
+from kraal.engine.records.steps import Summary
+from kraal.engine.sink.attempt import BatchAttempt, SinkParts
+from kraal.engine.sink.ranges import offsets_of
+from kraal.engine.sink.ways import GetSpark, NotByColumns, Put, ReadBatch, TaskFacts, Way
+from kraal.metrics.errors import NO_ERRORS
+from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
+
+PLACE = TopicPartition("t", 0)
+RANGES = {PLACE: (3, 8)}
+TRANSFORMED = TaskFacts(by_records="which pass one by one because of transforms", column_form=True)
+
+
+@dataclass
+class Bench:
+    """Ways that pass a batch on and then return or raise the results of a test, and a plugin."""
+
+    results: list[Summary | Exception | None]
+    facts: TaskFacts = field(default_factory=TaskFacts)
+    write: Callable[[SinkBatch], None] = lambda _: None
+    """The plugin."""
+    lost: bool = False
+    ways: list[Way] = field(default_factory=list)
+
+    def attempt(self) -> BatchDone | None:
+        """Write a backlog."""
+        unused: Any = None
+        parts = SinkParts(
+            spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
+            task=cast("Any", self),
+            group=unused,
+            reader=unused,
+            alive=cast("Any", self),
+            records=None,
+            facts=self.facts,
+            ways={way: cast("Any", SimpleNamespace(write=self._way(way))) for way in Way},
+        )
+        return BatchAttempt(parts, ReadBatch(RANGES, 5)).write()
+
+    def writes(self, records: int) -> None:
+        """Keep the member alive."""
+
+    def check_owned(self) -> None:
+        """Own the partitions."""
+
+    def _way(self, way: Way) -> Callable[[ReadBatch, GetSpark, Put], Summary | None]:
+        def write(_: ReadBatch, __: GetSpark, put: Put) -> Summary | None:
+            self.ways.append(way)
+            result = self.results.pop(0)
+            if not isinstance(result, NotByColumns):
+                put(None)
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        return write
+
+
+def test_result_of_a_batch_without_outcomes_counts_all_its_records() -> None:
+    done = Bench([None]).attempt()
+    assert done is not None
+    assert (done.records, done.read, done.errors) == (5, 5, NO_ERRORS)
+    assert (done.offsets, set(done.topics)) == (offsets_of(RANGES), {TopicName("t")})
+    assert done.way == "read by Spark, converted by columns: many records wait"
+
+
+def test_result_of_a_batch_contains_the_outcomes_of_its_records() -> None:
+    done = Bench([Summary(read=5, written=2, topics=frozenset({"u"}))]).attempt()
+    assert done is not None
+    assert (done.records, done.read, set(done.topics)) == (2, 5, {TopicName("u")})
+
+
+def test_batch_without_column_form_is_repeated_once_by_records() -> None:
+    bench = Bench([NotByColumns(), Summary(written=5)], TRANSFORMED)
+    done = bench.attempt()
+    assert done is not None
+    assert bench.ways == [Way.BACKLOG_BY_COLUMNS, Way.BACKLOG_BY_RECORDS]
+    assert done.way.startswith(Way.BACKLOG_BY_RECORDS.value)
+    with pytest.raises(NotByColumns):
+        Bench([NotByColumns(), NotByColumns()], TRANSFORMED).attempt()
+
+
+@pytest.mark.parametrize("error", [None, PartitionsLost("moved")])
+def test_batch_that_is_lost_during_its_write_has_no_result(error: Exception | None) -> None:
+    bench = Bench([error])
+    bench.write = lambda _: setattr(bench, "lost", True)
+    assert bench.attempt() is None
+
+
+def test_error_of_a_batch_that_is_not_lost_is_raised() -> None:
+    with pytest.raises(PartitionsLost):
+        Bench([PartitionsLost("no lease")]).attempt()
+
+
+def test_reported_record_fails_a_batch_whose_plugin_ignores_the_error() -> None:
+    def write(batch: SinkBatch) -> None:
+        with pytest.raises(ToleranceExceeded):
+            batch.report(PLACE, 4, ValueError("too long"))
+
+    for error in (None, ValueError("another error")):
+        with pytest.raises(ToleranceExceeded, match="too long"):
+            Bench([error], write=write).attempt()
