@@ -311,7 +311,7 @@ class Connector:
         self._report(State.FAILED, trace)
 
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
-        version = None if self._plugin is None else self._plugin.version
+        self._reports.version = None if self._plugin is None else self._plugin.version
         if state is not State.RUNNING:
             self._made = None
-        self._story.add_state(self._reports.send(state, trace, version, stopped=stopped))
+        self._story.add_state(self._reports.send(state, trace, stopped=stopped))

@@ -204,7 +204,7 @@ class Herder:
             self._start.resume_reader(address)
             self._requests.on_reader_lost()
         elif address is actors.config_writer:
-            state.writes.lose_config_writer(unknown)
+            state.writes.config.lose(unknown)
         elif address is actors.status_writer:
             state.writes.lose_status_writer(unknown)
             actors.worker.tell(ReportWork())
@@ -239,7 +239,8 @@ class Herder:
         if self._closing is not None:
             raise Unavailable(CLOSING)
         reply: Reply[Any] = Reply()
-        self._start.command(message, reply)
+        begin = self._requests.command if self._start.over else self._start.delay
+        begin(message, reply)
         return reply
 
     # -- the internal topics -------------------------------------------------------------------------------
@@ -277,7 +278,7 @@ class Herder:
             self._handle_config_events(reduced.events, connectors)
         else:
             self._missed += state.find_missed(reduced.events)
-        state.writes.on_config_read(message.next_offset)
+        state.writes.config.on_read(message.next_offset)
         if state.live:
             self._run_due()
             self._rebalances.on_config_read()
@@ -331,7 +332,7 @@ class Herder:
         state.update_status(reduced)
         if state.live:
             self._book.read(reduced.changed)
-        state.writes.on_statuses_read(message.next_offset)
+        state.writes.status.on_read(message.next_offset)
 
     # -- work ----------------------------------------------------------------------------------------------
 

@@ -110,11 +110,10 @@ class Task:
         self._failed_run: Run | None = None
         self._number = self._token = 0
         """Number of the run, and token of the pending load or store: answers with any other one are dropped."""
-        self._version = version
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False
         self._lease = LateLease(spec)
-        self._reports = StateReports(spec.task, incarnation, worker)
+        self._reports = StateReports(spec.task, incarnation, worker, version=version, record=meter.state)
         self._patience = Patience(clock, address)
         """Runs out when the offset keeper has not answered: it may have died with the message in its mailbox."""
 
@@ -155,13 +154,14 @@ class Task:
             return
         if self._target is TargetState.STARTED:
             if self._run is None and self._phase is _Phase.RESTING:
-                self._begin_run()
+                self._number = self._token = next(numbers)
+                self._load()
             elif self._run is not None and self._phase is _Phase.RESTING:
-                self._report(State.RUNNING)
+                self._reports.send(State.RUNNING)
                 self._request_batch()
             return
         if self._phase is _Phase.RESTING:
-            self._report(State.PAUSED)
+            self._reports.send(State.PAUSED)
         elif self._phase is _Phase.ASKING and self._run is not None:
             self._run.hold()
 
@@ -174,7 +174,8 @@ class Task:
         elif self._phase is _Phase.ASKING:
             self._run.hold()
         elif self._phase in (_Phase.RESTING, _Phase.OPENING):
-            self._close()
+            self._phase = _Phase.STOPPING
+            self._run.stop()
         elif self._lease.is_awaited:
             self._cancel()
 
@@ -186,13 +187,8 @@ class Task:
         self._phase = _Phase.STOPPING
         self._run.cancel()
 
-    def _begin_run(self) -> None:
-        self._number = self._token = next(numbers)
-        self._held = False
-        self._load()
-
     def _load(self) -> None:
-        self._phase = _Phase.LOADING
+        self._phase, self._held = _Phase.LOADING, False
         if not self._is_source:
             self._open(OffsetsLoaded(token=self._token, offsets={}))
             return
@@ -234,9 +230,9 @@ class Task:
         match event:
             case Waiting() if self._phase is _Phase.OPENING and not self._engine_lost:
                 # An open run resumes automatically, and a FAILED trace is more useful than a reason to wait.
-                self._report(State.UNASSIGNED, event.reason)
+                self._reports.send(State.UNASSIGNED, event.reason)
             case Waiting() if self._phase is _Phase.ASKING and event.engine_failed:
-                self._report(State.UNASSIGNED, event.reason)
+                self._reports.send(State.UNASSIGNED, event.reason)
             case Opened():
                 self._on_opened(event)
             case BatchDone():
@@ -258,14 +254,14 @@ class Task:
                 assert_never(event)
 
     def _on_opened(self, event: Opened) -> None:
-        self._engine_lost, self._version = False, event.version
+        self._engine_lost, self._reports.version = False, event.version
         last = self._reports.last
         if self._phase is _Phase.ASKING and last and last.state is State.UNASSIGNED:
-            self._report(State.RUNNING)
+            self._reports.send(State.RUNNING)
         if self._phase is not _Phase.OPENING:
             return
         if self._target is TargetState.STARTED:
-            self._report(State.RUNNING)
+            self._reports.send(State.RUNNING)
             self._request_batch()
         elif self._run is not None:  # an engine may run tasks from their start
             self._phase = _Phase.ASKING
@@ -316,17 +312,13 @@ class Task:
     def _settle(self) -> None:
         """Close, continue or report PAUSED, now that the run is on hold and its offsets are stored."""
         self._phase = _Phase.RESTING
-        if self._ending:
-            self._close()
+        if self._ending and self._run is not None:
+            self._phase = _Phase.STOPPING
+            self._run.stop()
         elif self._target is TargetState.STARTED:
             self._request_batch()
         else:
-            self._report(State.PAUSED)
-
-    def _close(self) -> None:
-        self._phase = _Phase.STOPPING
-        if self._run is not None:
-            self._run.stop()
+            self._reports.send(State.PAUSED)
 
     def _on_failed(self, event: Failed) -> None:
         self._failed_run, self._run = self._run, None
@@ -334,11 +326,11 @@ class Task:
             self._on_ended()
         elif not event.engine_lost:
             self._phase = _Phase.FAILED
-            self._report(State.FAILED, event.trace)
+            self._reports.send(State.FAILED, event.trace)
         else:  # not the task's fault: it continues when the engine is back
             self._phase, self._engine_lost = _Phase.RESTING, self._target is TargetState.STARTED
             if self._engine_lost:
-                self._report(State.FAILED, event.trace, recovers=True)
+                self._reports.send(State.FAILED, event.trace, recovers=True)
             self._follow_target()
 
     def _on_ended(self) -> None:
@@ -348,28 +340,24 @@ class Task:
         self._offsets.drop(self._token)
         self._number = self._token = 0
         self._phase = _Phase.STOPPING
-        self._report(State.UNASSIGNED, stopped=True)
+        self._reports.send(State.UNASSIGNED, stopped=True)
 
     def _on_offsets_failed(self, message: OffsetsFailed) -> None:
         if message.token != self._token:
             return
         self._patience.ends()
         if self._phase is _Phase.LOADING and isinstance(message.error, StoreAway):
-            self._report(State.UNASSIGNED, f"waiting for its offsets, which cannot be read: {message.error}")
+            self._reports.send(
+                State.UNASSIGNED, f"waiting for its offsets, which cannot be read: {message.error}"
+            )
             self._schedule_retry(STORE_RETRY_S)
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
             self._meter.failed()
-            self._report(State.FAILED, f"{type(message.error).__name__}: {message.error}")
+            self._reports.send(State.FAILED, f"{type(message.error).__name__}: {message.error}")
         elif self._phase is _Phase.STORING:
             self._meter.commit_refused(str(message.error))
             self._schedule_retry(STORE_RETRY_S)
-
-    def _report(
-        self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
-    ) -> None:
-        self._meter.state(state)
-        self._reports.send(state, trace, self._version, stopped=stopped, recovers=recovers)
 
 
 def _resolved(spec: TaskSpec, resolve: Callable[[Config], Resolved]) -> TaskSpec:

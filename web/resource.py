@@ -86,22 +86,21 @@ class Resource:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        response = await self._answer(Request(scope, receive, send))
-        await response(scope, receive, send)
-
-    async def _answer(self, request: Request) -> Response:
+        request = Request(scope, receive, send)
         if request.method == "OPTIONS":
             headers = {"Content-Type": "text/plain", "Allow": ",".join(self._allowed)}
-            return Response(", ".join(self._allowed).encode(), headers=headers)
-        endpoint = self._endpoints.get(request.method)
-        if endpoint is None:
-            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
-        content_type = request.headers.get("content-type")
-        if not endpoint.any_type and content_type is not None and _media_type(content_type) != JSON:
-            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        if not endpoint.any_accept and not _accepts_json(request.headers.getlist("accept")):
-            raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)
-        return await endpoint.handler(self._services, request)
+            response = Response(", ".join(self._allowed).encode(), headers=headers)
+        else:
+            endpoint = self._endpoints.get(request.method)
+            if endpoint is None:
+                raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
+            content_type = request.headers.get("content-type")
+            if not endpoint.any_type and content_type is not None and _media_type(content_type) != JSON:
+                raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            if not endpoint.any_accept and not _accepts_json(request.headers.getlist("accept")):
+                raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)
+            response = await endpoint.handler(self._services, request)
+        await response(scope, receive, send)
 
 
 def from_snapshot(view: View) -> Handler:

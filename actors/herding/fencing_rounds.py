@@ -124,7 +124,7 @@ class FencingRounds:
             return
         # Newer task configs that are not read yet would precede the record, and count as fenced by it.
         commit, _ = encode(TaskCommitRecord(under_way.plan.name, 0))
-        if is_outdated(under_way.plan, state.snapshot.config) or state.writes.is_writing_config(commit):
+        if is_outdated(under_way.plan, state.snapshot.config) or state.writes.config.is_pending(commit):
             self._end(under_way, Conflict(NEWER_CONFIGS))
             return
         reply: Reply[None] = Reply()

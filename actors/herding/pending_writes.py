@@ -120,9 +120,9 @@ class LogWrites:
     def __init__(self, actors: ActorReferences, tokens: Iterator[int]) -> None:
         """`tokens` outlives the herder."""
         self._actors = actors
-        self._config = PendingWrites(tokens)
+        self.config = PendingWrites(tokens)
         """Requests that wait for a record of the config log."""
-        self._status = PendingWrites(tokens)
+        self.status = PendingWrites(tokens)
         """Requests that wait for a record of the status log."""
         self._statuses_owed: set[int] = set()
         """Tokens of unanswered status writes."""
@@ -134,7 +134,7 @@ class LogWrites:
 
     def next_token(self) -> int:
         """Return a token for a message without a record."""
-        return self._config.next_token()
+        return self.config.next_token()
 
     def write_config(
         self, entries: Sequence[Entry], reply: Reply[Any], then: Then, *, leased: bool = True
@@ -143,7 +143,7 @@ class LogWrites:
 
         `leased`: write only with a lease, for records that only the leader may write.
         """
-        token = self._config.expect(reply, then, (entry.key for entry in entries))
+        token = self.config.expect(reply, then, (entry.key for entry in entries))
         append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
         self._actors.config_writer.tell(append)
 
@@ -156,22 +156,14 @@ class LogWrites:
         """
         if not entries:
             return
-        token = self._status.next_token() if reply is None else self._status.expect(reply, _nothing)
+        token = self.status.next_token() if reply is None else self.status.expect(reply, _nothing)
         self._statuses_owed.add(token)
         append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
         self._actors.status_writer.tell(append)
 
-    def is_writing_config(self, key: str) -> bool:
-        """Return whether a config record with this key is being written, or is written and not read yet."""
-        return self._config.is_pending(key)
-
-    def after_config(self, key: str, reply: Reply[Any], then: Then) -> None:
-        """Call `then` once `is_writing_config` is False for the key; `reply` fails with what it raises."""
-        self._config.run_after(key, reply, then)
-
     def on_answer(self, message: Appended | AppendFailed) -> bool:
         """Handle a writer's answer; return whether it is about statuses."""
-        for pending in (self._config, self._status):
+        for pending in (self.config, self.status):
             if isinstance(message, AppendFailed):
                 momentary = isinstance(message.error, RetryableConflict)
                 error = message.error if momentary else StoreError(str(message.error))
@@ -182,21 +174,9 @@ class LogWrites:
         self._statuses_owed.discard(message.token)
         return is_about_statuses
 
-    def on_config_read(self, next_offset: int) -> None:
-        """Continue the requests whose config records precede `next_offset`."""
-        self._config.on_read(next_offset)
-
-    def on_statuses_read(self, next_offset: int) -> None:
-        """Continue the requests whose status records precede `next_offset`."""
-        self._status.on_read(next_offset)
-
-    def lose_config_writer(self, error: Exception) -> None:
-        """Fail pending requests, because the writer of the config log died."""
-        self._config.lose(error)
-
     def lose_status_writer(self, error: Exception) -> None:
         """Fail pending requests, because the writer of the status log died; it answers nothing more."""
-        self._status.lose(error)
+        self.status.lose(error)
         self._statuses_owed.clear()
 
 

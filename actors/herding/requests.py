@@ -33,8 +33,8 @@ from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowLags, ShowOf
 from actors.messages.supervisor import Validate
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import commands
-from kraal.cluster.decisions.restart import RestartRequest, plan_response, restart_entry
-from kraal.core.errors import ActorDied, Forbidden, KraalError, RetryableConflict
+from kraal.cluster.decisions.restart import RestartRequest, plan_response, plan_restart, restart_entry
+from kraal.core.errors import ActorDied, Forbidden, KraalError, NotFound, RetryableConflict
 from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, connector_of
 from kraal.plugins.validation.infos import raise_if_invalid
 from kraal.protocol.records import ConnectorConfigRecord, encode
@@ -101,7 +101,42 @@ class Requests:
     def command(self, message: Command, reply: Reply[Any]) -> None:
         """Start one command; `reply` receives its result or error."""
         try:
-            self._begin(message, reply)
+            match message:
+                case CreateConnector():
+                    self._create(message, reply)
+                case PutConfig():
+                    config = commands.add_name(message.name, message.config)
+                    self._validate(config, reply, lambda: self._put(message.name, config, reply))
+                case PatchConfig():
+                    self._patch(message, reply)
+                case DeleteConnector():
+                    self._group.check_leader()
+                    if not self._is_behind(message, reply):
+                        entries = commands.delete(self._state.snapshot.config, message.name)
+                        self._state.writes.write_config(entries, reply, lambda: reply.set(None))
+                case SetTargetState():
+                    if not self._is_behind(message, reply):
+                        self._set_target(message, reply)
+                case RestartConnector():
+                    self._restart(message, reply)
+                case RestartTask():
+                    self._restart_task(message, reply)
+                case ResetTopics():
+                    self._reset_topics(message.name, reply)
+                case PutTaskConfigs():
+                    self._task_configs.put(message, reply)
+                case FenceZombies():
+                    self._fencings.fence(message.name, reply)
+                case VerifyTask():
+                    self._verifications.verify(message, reply)
+                case SetLoggerLevel():
+                    self._set_logger(message, reply)
+                case ShowOffsets() | ShowLags():
+                    self.offsets.show(message, reply)
+                case AlterOffsets() | ResetOffsets():
+                    self.offsets.modify(message, reply)
+                case _:
+                    assert_never(message)
         except KraalError as error:
             log.debug("Refused %s: %s", type(message).__name__, error)
             reply.fail(error)
@@ -121,44 +156,6 @@ class Requests:
             reply.fail(error)
         self.offsets.waiting.fail_due(error)
         self._creations.waiting.fail_due(error)
-
-    def _begin(self, message: Command, reply: Reply[Any]) -> None:
-        match message:
-            case CreateConnector():
-                self._create(message, reply)
-            case PutConfig():
-                config = commands.add_name(message.name, message.config)
-                self._validate(config, reply, lambda: self._put(message.name, config, reply))
-            case PatchConfig():
-                self._patch(message, reply)
-            case DeleteConnector():
-                self._group.check_leader()
-                if not self._is_behind(message, reply):
-                    entries = commands.delete(self._state.snapshot.config, message.name)
-                    self._state.writes.write_config(entries, reply, lambda: reply.set(None))
-            case SetTargetState():
-                if not self._is_behind(message, reply):
-                    self._set_target(message, reply)
-            case RestartConnector():
-                self._restart(message, reply)
-            case RestartTask():
-                self._restart_task(message, reply)
-            case ResetTopics():
-                self._reset_topics(message.name, reply)
-            case PutTaskConfigs():
-                self._task_configs.put(message, reply)
-            case FenceZombies():
-                self._fencings.fence(message.name, reply)
-            case VerifyTask():
-                self._verifications.verify(message, reply)
-            case SetLoggerLevel():
-                self._set_logger(message, reply)
-            case ShowOffsets() | ShowLags():
-                self.offsets.show(message, reply)
-            case AlterOffsets() | ResetOffsets():
-                self.offsets.modify(message, reply)
-            case _:
-                assert_never(message)
 
     # -- configs -------------------------------------------------------------------------------------------
 
@@ -211,9 +208,9 @@ class Requests:
     ) -> bool:
         """Return whether the connector's config or its deletion is being written; the command then follows that."""
         key, _ = encode(ConnectorConfigRecord(message.name, None))
-        if not self._state.writes.is_writing_config(key):
+        if not self._state.writes.config.is_pending(key):
             return False
-        self._state.writes.after_config(key, reply, lambda: self.command(message, reply))
+        self._state.writes.config.run_after(key, reply, lambda: self.command(message, reply))
         return True
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
@@ -289,10 +286,12 @@ class Requests:
             return
         self._group.check_leader()
         # By the time the record is read back, other workers may have restarted theirs and cured failures.
-        original = self._restarts.plan_if_known(request)
+        original = plan_restart(request, self._state.snapshot.status)
 
         def on_planned() -> None:
-            plan = self._restarts.plan(request)
+            plan = plan_restart(request, self._state.snapshot.status)
+            if plan is None:
+                raise NotFound(f"Status for connector {name} not found")
             body = plan_response(original or plan, self._state.snapshot.types.get(name, "unknown"))
             if self._state.settings.standalone:
                 instances = plan.instances

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from actors.herding.auto_restarts import AutoRestarts
 from actors.messages.herder import HideRestarting
-from kraal.cluster.decisions.restart import RestartPlan, RestartRequest, higher_impact, plan_restart
+from kraal.cluster.decisions.restart import RestartRequest, higher_impact, plan_restart
 from kraal.cluster.state.status_replay import newer_statuses
-from kraal.core.errors import NotFound
 from kraal.core.ids import Instance, State, connector_of
 from kraal.core.printable import join_first
 
@@ -52,17 +51,6 @@ class Restarts:
         """Watches for restarts that have been read but not carried out yet."""
         self._auto = AutoRestarts(state, self._restart)
 
-    def plan(self, request: RestartRequest) -> RestartPlan:
-        """Plan from the stored statuses. Raises NotFound when the connector has none."""
-        return plan_restart(request, self._state.snapshot.status)
-
-    def plan_if_known(self, request: RestartRequest) -> RestartPlan | None:
-        """Plan like `plan`; return None when the connector has no status."""
-        try:
-            return self.plan(request)
-        except NotFound:
-            return None
-
     def on_requested(self, request: RestartRequest, *, written_ms: int) -> None:
         """Remember and display a restart that was read; of several for one connector, the widest is kept.
 
@@ -71,7 +59,8 @@ class Restarts:
         due = self._due
         pending = due.get(request.name)
         due[request.name] = pending_now = request if pending is None else higher_impact(pending, request)
-        planned = self._plan(request)
+        plan = plan_restart(request, self._state.snapshot.status)
+        planned = () if plan is None else plan.instances
         log.info("Received %s; connectors and tasks to restart: %s", request, _text(planned))
         if pending is not None:
             log.debug(
@@ -90,7 +79,11 @@ class Restarts:
         while due:
             # Taken before it is carried out, so that one that kills the herder is not repeated for ever.
             request = due.pop(next(iter(due)))
-            self._restart(self._plan(request))
+            plan = plan_restart(request, self._state.snapshot.status)
+            if plan is None:  # E4: other restarts continue
+                log.warning("Ignored a restart request: Status for connector %s not found", request.name)
+            else:
+                self._restart(plan.instances)
         announced, self._announced = self._announced, []
         for watch in announced:
             self.when_up(watch.missing, watch.done)
@@ -102,29 +95,19 @@ class Restarts:
             self._auto.handle_fact(fact)
         self._auto.check_all()
 
-    def _plan(self, request: RestartRequest) -> tuple[Instance, ...]:
-        try:
-            return self.plan(request).instances
-        except NotFound as error:  # E4: logged; other restarts continue
-            log.warning("Ignored a restart request: %s", error)
-            return ()
-
     def _restart(self, instances: Iterable[Instance]) -> None:
         owned = [i for i in instances if i in self._state.work.wanted_instances(connector_of(i))]
         if owned:
             log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
-        for instance in owned:
-            self._state.work.count_restart(instance)
         self._book.restarting(owned)
-        self._state.work.apply({connector_of(i) for i in owned}, together=frozenset(owned))
+        self._state.work.apply({connector_of(i) for i in owned}, restarted=owned, together=frozenset(owned))
 
     def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
         """Restart one instance without showing RESTARTING; return False when it does not run here."""
         if instance not in self._state.work.wanted_instances(connector_of(instance)):
             return False
         self._state.history.record_restart(instance)
-        self._state.work.count_restart(instance)
-        self._state.work.apply([connector_of(instance)])
+        self._state.work.apply([connector_of(instance)], restarted=[instance])
         self.when_up([instance], done)
         return True
 

@@ -99,12 +99,9 @@ class Start:
         self._answer()
         return report
 
-    def command(self, command: Command, reply: Reply[Any]) -> None:
-        """Carry out a command, or keep it during startup."""
-        if self.over:
-            self._take(command, reply)
-        else:
-            self._early.append((self._state.clock.now(), command, reply))
+    def delay(self, command: Command, reply: Reply[Any]) -> None:
+        """Carry out a command at the end of the startup."""
+        self._early.append((self._state.clock.now(), command, reply))
 
     def refuse_overdue(self) -> None:
         """Fail commands that have waited for `EARLY_TIMEOUT_S`, if the worker stays out of the group for its engine."""

@@ -27,7 +27,7 @@ from kraal.core.records import Entry
 from kraal.protocol.status_records import Status, status_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from actors.herding.state import HerderState
     from actors.runtime.mailbox import Reply
@@ -72,7 +72,7 @@ class StatusBook:
                 here = status.worker_id == self._state.settings.worker_id
                 if here and instance not in report and status.state is not State.UNASSIGNED:
                     self._state.history.record_orphan(instance)
-                    self.put(instance, State.UNASSIGNED)
+                    self._state.writes.write_status(self._entries(instance, State.UNASSIGNED))
         self._state.writes.write_status(
             stale_topics(self._state.snapshot.config, self._state.snapshot.status)
         )
@@ -182,32 +182,22 @@ class StatusBook:
             state = State.RESTARTING
         elif not fact.stopped:
             self._restarting.discard(instance)
-        self.put(instance, state, trace=fact.trace, version=fact.version, leased=True)
+        entries = self._entries(instance, state, trace=fact.trace, version=fact.version)
+        self._state.writes.write_status(entries, leased=True)
 
-    def put(
-        self,
-        instance: Instance,
-        state: State,
-        *,
-        trace: str | None = None,
-        version: str | None = None,
-        leased: bool = False,
-    ) -> None:
-        """Write a status, unless a status by a newer owner prevents this kind of status."""
+    def _entries(
+        self, instance: Instance, state: State, *, trace: str | None = None, version: str | None = None
+    ) -> Sequence[Entry]:
+        """Return the record of a status of this worker; none if a status by a newer owner prevents this kind."""
         herder = self._state
-        status = self._status(state, trace=trace, version=version)
-        herder.writes.write_status(status_entries(herder.snapshot.status, instance, status), leased=leased)
-
-    def _status(self, state: State, *, trace: str | None = None, version: str | None = None) -> Status:
-        """Return a status with this worker's id and generation."""
-        herder = self._state
-        return Status(
+        status = Status(
             state=state,
             worker_id=herder.settings.worker_id,
             generation=herder.snapshot.generation,
             trace=trace,
             version=version,
         )
+        return status_entries(herder.snapshot.status, instance, status)
 
     def sweep(self, plan: GroupPlan | None) -> None:
         """As leader, remove statuses of connectors and tasks that the config does not have.
@@ -231,7 +221,7 @@ class StatusBook:
         for job, why in unlisted.items():
             stored = status_of(status, job.instance)
             if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
-                entries += status_entries(status, job.instance, self._status(State.UNASSIGNED, trace=why))
+                entries += self._entries(job.instance, State.UNASSIGNED, trace=why)
         self._state.writes.write_status(entries, leased=True)
         if unlisted.keys() - self._explained:
             log.warning(

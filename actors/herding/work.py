@@ -80,11 +80,19 @@ class Work:
         tasks = before.tasks ^ assignment.tasks
         return {t.connector for t in tasks} | (before.connectors ^ assignment.connectors)
 
-    def apply(self, names: Iterable[ConnectorName], *, together: frozenset[Instance] = frozenset()) -> None:
+    def apply(
+        self,
+        names: Iterable[ConnectorName],
+        *,
+        restarted: Iterable[Instance] = (),
+        together: frozenset[Instance] = frozenset(),
+    ) -> None:
         """Tell the worker which instances of these connectors to run from now on.
 
-        `together`: none of these starts before all have stopped.
+        `restarted`: a new incarnation of these starts. `together`: none of these starts before all have stopped.
         """
+        for instance in restarted:
+            self._restart_counts[instance] = self._restart_counts.get(instance, 0) + 1
         if not self._is_live():
             return
         connectors = self._connectors()
@@ -163,10 +171,6 @@ class Work:
         return names
 
     # -- restarts ------------------------------------------------------------------------------------------
-
-    def count_restart(self, instance: Instance) -> None:
-        """Count a restart, so that the next `apply` starts a new incarnation."""
-        self._restart_counts[instance] = self._restart_counts.get(instance, 0) + 1
 
     def restore_restarts(self, instance: Instance, count: int) -> None:
         """Set the number of restarts of a running instance, unless more were counted."""

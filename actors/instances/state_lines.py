@@ -14,6 +14,8 @@ from kraal.core.secrets import secrets
 from kraal.core.traces import MAX_LENGTH, root_cause
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.runtime.mailbox import Address
     from kraal.cluster.state.wanted_work import Incarnation
     from kraal.core.ids import Instance
@@ -24,19 +26,23 @@ log = logging.getLogger(__name__)
 class StateReports:
     """Reports the states of one incarnation of an instance to the worker. Its actor's thread only."""
 
-    def __init__(self, instance: Instance, incarnation: Incarnation, worker: Address) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        incarnation: Incarnation,
+        worker: Address,
+        *,
+        version: str | None = None,
+        record: Callable[[State], None] = lambda _: None,
+    ) -> None:
+        """`version`: the plugin's; `record` receives each state that is reported."""
         self._instance, self._incarnation, self._worker = instance, incarnation, worker
+        self.version, self._record = version, record
         self.last: InstanceChanged | None = None
         """The last report."""
 
     def send(
-        self,
-        state: State,
-        trace: str | None,
-        version: str | None,
-        *,
-        stopped: bool = False,
-        recovers: bool = False,
+        self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
     ) -> InstanceChanged:
         """Report and log a state; return the report."""
         now = InstanceChanged(
@@ -44,10 +50,11 @@ class StateReports:
             incarnation=self._incarnation,
             state=state,
             trace=None if trace is None else secrets.scrub(trace),
-            version=version,
+            version=self.version,
             stopped=stopped,
             recovers=recovers,
         )
+        self._record(state)
         log_change(self.last, now)
         self.last = now
         self._worker.tell(now)

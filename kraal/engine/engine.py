@@ -95,6 +95,7 @@ class SparkEngine:
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
         self._lock = threading.Lock()
         self._runs = Runs()
+        self.remove_run = self._runs.remove
         self._listeners: list[Callable[[EngineState], None]] = []
         self._was_up = self._has_been_up = self._closed = False
         self._is_local = is_local(worker)
@@ -209,10 +210,6 @@ class SparkEngine:
                 return missing
             threading.Event().wait(0.02)
         return "Spark's JVM ended"
-
-    def over(self, task: TaskId, run: Run) -> None:
-        """Remove the task's run."""
-        self._runs.remove(task, run)
 
     def abandon_calls(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold.

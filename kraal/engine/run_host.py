@@ -37,6 +37,10 @@ class Host(Protocol):
         """Threads that wait for records."""
 
     @property
+    def remove_run(self) -> Callable[[TaskId, Run], None]:
+        """Removes a run that is over."""
+
+    @property
     def quarantine(self) -> MemoryQuarantine:
         """Which tasks have to wait for other tasks before they are polled."""
 
@@ -51,9 +55,6 @@ class Host(Protocol):
 
     def abandon_calls(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold, now and later."""
-
-    def over(self, task: TaskId, run: Run) -> None:
-        """Remove the task's run."""
 
 
 class Poll(Protocol):

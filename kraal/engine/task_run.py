@@ -178,7 +178,7 @@ class TaskRun:
     def _finish(self) -> None:
         if self._phase is not Phase.OVER:
             self._phase = Phase.OVER
-            self._host.over(self.spec.task, self)
+            self._host.remove_run(self.spec.task, self)
             self._steps.end()
             self._report_to(self._requests.end or Stopped(clean=True))
 

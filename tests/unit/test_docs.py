@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
 import os
 import re
 import subprocess
@@ -91,6 +93,36 @@ def test_every_event_of_a_run_is_in_the_picture() -> None:
     union = re.search(r"^RunEvent = (.*)$", text, re.MULTILINE)
     assert union is not None
     assert set(union[1].split(" | ")) - words(block(ARCHITECTURE, "text")) == set()
+
+
+@functools.cache
+def functions() -> frozenset[str]:
+    """Return the names of all functions, alone and after the names of their classes."""
+    names = set()
+    for path in itertools.chain.from_iterable(
+        (ROOT / part).rglob("*.py") for part in ("actors", "kraal", "web")
+    ):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.ClassDef):
+                methods = (
+                    each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                )
+                names.update(f"{node.name}.{each.name}" for each in methods)
+    return frozenset(names)
+
+
+@pytest.mark.parametrize("subject", ["A source's batch", "A sink's batch", "A restart"])
+def test_stops_exist_and_their_number_is_the_sum(subject: str) -> None:
+    section = ARCHITECTURE[ARCHITECTURE.index(f"**{subject}") :]
+    total = re.search(r": (\d+) stops", section)
+    assert total is not None
+    rows = [row.split("|")[1:-1] for row in section.split("\n\n")[1].splitlines()[2:]]
+    calls = [cell.partition(";")[0].split(", ") for _, _, cell in rows]
+    assert [len(each) for each in calls] == [int(count) for _, count, _ in rows]
+    assert sum(map(len, calls)) == int(total[1])
+    assert set(re.findall(r"`([^`]+)`", " ".join(cell for *_, cell in rows))) - functions() == set()
 
 
 def test_the_layers_are_those_that_imports_are_checked_by() -> None:

@@ -5,11 +5,9 @@ Source: KIP-745; RestartRequest, RestartPlan, AbstractHerder.buildRestartPlan (K
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kraal.cluster.state.statuses import ConnectorStatuses, StatusState, status_fields
-from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
 from kraal.core.records import Entry
 from kraal.protocol.records import RestartRecord, encode
@@ -61,19 +59,15 @@ class RestartPlan:
         """All instances to restart, the connector first."""
         return (self.name, *self.tasks) if self.connector else self.tasks
 
-    def owned_instances(self, owns: Callable[[Instance], bool]) -> tuple[Instance, ...]:
-        """Return the instances that this worker has to restart, the connector first (E4)."""
-        return tuple(i for i in self.instances if owns(i))
 
-
-def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan:
+def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan | None:
     """Choose the instances to restart. A configured task without a status is not in the plan.
 
-    Raises NotFound without a status of the connector; a worker that executes requests ignores it (E4).
+    Returns None without a status of the connector: the request is ignored (E4).
     """
     statuses = status.statuses.get(request.name)
     if statuses is None or statuses.connector is None:
-        raise NotFound(f"Status for connector {request.name} not found")
+        return None
 
     def due(stored: Status) -> bool:
         return not request.only_failed or stored.state is State.FAILED

@@ -20,7 +20,6 @@ from kraal.engine.api import (
     Failed,
     Held,
     Opened,
-    Run,
     RunEvent,
     Stopped,
     TaskSpec,
@@ -100,6 +99,7 @@ class Threads:
     poller: TimerThread = field(default_factory=TimerThread)
     waiters: Waiters = field(default_factory=Waiters)
     quarantine: MemoryQuarantine = field(default_factory=MemoryQuarantine)
+    remove_run: Callable[[TaskId, object], None] = lambda *_: None
 
     def spark_missing(self) -> str | None:
         return None
@@ -114,9 +114,6 @@ class Threads:
     def abandon_calls(self, owner: Owner) -> None:
         if self.pool.abandon(owner):
             self.poller.after(0.02, lambda: self.abandon_calls(owner))
-
-    def over(self, task: TaskId, run: Run) -> None:
-        del task, run
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from actors.messages.herder import RestartConnector
+from actors.messages.herder import CreateConnector, RestartConnector
+from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, State, TaskId
 from kraal.protocol.status_records import status_key
 from kraal.testing._simulation.cluster import EmbeddedCluster
@@ -112,3 +113,23 @@ def test_a_request_that_waits_for_the_end_of_a_rebalance_outlives_the_herder(see
     cluster.settle()
     assert future.done()
     assert cluster.states(NAME) == ["RUNNING"] * 4
+
+
+def test_restart_of_a_connector_without_a_status_is_refused_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refusals = []
+    for steps in range(4, 20, 2):  # its config is read, and soon its status
+        worker = EmbeddedWorker(seed=1)
+        worker.run()
+        worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))
+        for _ in range(steps):
+            worker.scheduler.step()
+        future = worker.assembly.herder.question(RESTART)
+        worker.run()
+        if isinstance(future.exception(), NotFound) and "Status" in str(future.exception()):
+            refusals.append(str(future.exception()))
+    ignored = [message for message in caplog.messages if message.startswith("Ignored a restart request")]
+    assert refusals
+    assert set(refusals) == {f"Status for connector {NAME} not found"}
+    assert len(ignored) == len(refusals)

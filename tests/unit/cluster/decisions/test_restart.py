@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from kraal.cluster.decisions.restart import (
+    RestartPlan,
     RestartRequest,
     higher_impact,
     plan_response,
@@ -14,7 +15,6 @@ from kraal.cluster.decisions.restart import (
     restart_entry,
 )
 from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
-from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, Generation, State, TaskId, WorkerId
 from kraal.protocol.status_records import Status
 
@@ -37,6 +37,12 @@ def statuses(connector: State, *tasks: State) -> StatusState:
 
 def request(*, include_tasks: bool, only_failed: bool) -> RestartRequest:
     return RestartRequest(name=X, include_tasks=include_tasks, only_failed=only_failed)
+
+
+def make_plan(asked: RestartRequest, status_state: StatusState) -> RestartPlan:
+    plan = plan_restart(asked, status_state)
+    assert plan is not None
+    return plan
 
 
 FAILED_ONE = request(include_tasks=False, only_failed=True)
@@ -70,33 +76,24 @@ def test_a_plan_counts_as_in_the_contract(
     asked: RestartRequest, connector: State, tasks: list[State], starts: tuple[int, list[int]]
 ) -> None:
     """KIP-745: "“onlyFailed” specifies whether to restart just the instances with a FAILED status"."""
-    plan = plan_restart(asked, statuses(connector, *tasks))
+    plan = make_plan(asked, statuses(connector, *tasks))
     assert (int(plan.connector), [t.task for t in plan.tasks]) == starts
 
 
 def test_without_only_failed_every_state_is_restarted() -> None:
     """KIP-745: "... or all instances (“onlyFailed=false”)": PAUSED, STOPPED and UNASSIGNED as well."""
     for state in State:
-        plan = plan_restart(ANY_ALL, statuses(state, state))
+        plan = make_plan(ANY_ALL, statuses(state, state))
         assert plan.instances == (X, TaskId(X, 0))
 
 
-def test_a_connector_without_a_status_cannot_be_planned() -> None:
-    with pytest.raises(NotFound, match="Status for connector my-connector not found"):
-        plan_restart(ANY_ALL, StatusState())
-
-
-def test_plan_of_each_worker_contains_only_its_own_instances() -> None:
-    """KIP-745: "use the current connector status and the herder's current assignments"."""
-    plan = plan_restart(ANY_ALL, statuses(RUNNING, RUNNING, RUNNING))
-    assert plan.owned_instances(lambda i: i == TaskId(X, 1)) == (TaskId(X, 1),)
-    assert plan.owned_instances(lambda _: True) == (X, TaskId(X, 0), TaskId(X, 1))
-    assert plan.owned_instances(lambda _: False) == ()
+def test_connector_without_a_status_has_no_plan() -> None:
+    assert plan_restart(ANY_ALL, StatusState()) is None
 
 
 def test_the_202_shows_restarting_for_what_is_due_and_else_the_original_status() -> None:
     """KIP-745's example: tasks 1 and 2 failed, "?includeTasks=true&onlyFailed=true"."""
-    plan = plan_restart(FAILED_ALL, statuses(RUNNING, RUNNING, FAILED, FAILED))
+    plan = make_plan(FAILED_ALL, statuses(RUNNING, RUNNING, FAILED, FAILED))
     assert plan_response(plan, "source") == {
         "name": "my-connector",
         "connector": {"state": "RUNNING", "worker_id": "fakehost1:8083", "version": "4.3.0"},
@@ -111,7 +108,7 @@ def test_the_202_shows_restarting_for_what_is_due_and_else_the_original_status()
 
 def test_the_202_keeps_an_old_trace_as_java_does() -> None:
     stored = ConnectorStatuses(connector=status(FAILED, "w:1", trace="boom"))
-    body = plan_response(plan_restart(FAILED_ONE, StatusState(statuses={X: stored})), "sink")
+    body = plan_response(make_plan(FAILED_ONE, StatusState(statuses={X: stored})), "sink")
     assert list(body) == ["name", "connector", "tasks", "type"]
     assert body["connector"] == {
         "state": "RESTARTING",
