@@ -38,7 +38,7 @@ from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
 from actors.runtime.clock import Patience
 from actors.runtime.system import Begin
 from kraal.config.connector.trimmed import trim_config
-from kraal.core.errors import PluginFailed, StoreAway
+from kraal.core.errors import PluginFailed, StoreUnavailable
 from kraal.core.ids import State, TargetState, TopicName
 from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Timed, Waiting
 
@@ -113,7 +113,9 @@ class Task:
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False
         self._lease = LateLease(spec)
-        self._reports = StateReports(spec.task, incarnation, worker, version=version, record=meter.state)
+        self._reports = StateReports(
+            spec.task, incarnation, worker, version=version, record=meter.record_state
+        )
         self._patience = Patience(clock, address)
         """Runs out when the offset keeper has not answered: it may have died with the message in its mailbox."""
 
@@ -280,7 +282,7 @@ class Task:
             self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
         self._phase, self._batch, self._token = _Phase.STORING, event.offsets, next(numbers)
         if self._batch:
-            self._meter.committing()
+            self._meter.record_commit_start()
             self._store()
         else:
             self._on_stored()
@@ -299,7 +301,7 @@ class Task:
 
     def _on_stored(self) -> None:
         self._patience.ends()
-        self._meter.committed()
+        self._meter.record_commit()
         if self._held or self._ending or self._target is not TargetState.STARTED:
             self._phase = _Phase.ASKING
             if self._held:
@@ -346,17 +348,17 @@ class Task:
         if message.token != self._token:
             return
         self._patience.ends()
-        if self._phase is _Phase.LOADING and isinstance(message.error, StoreAway):
+        if self._phase is _Phase.LOADING and isinstance(message.error, StoreUnavailable):
             self._reports.send(
                 State.UNASSIGNED, f"waiting for its offsets, which cannot be read: {message.error}"
             )
             self._schedule_retry(STORE_RETRY_S)
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
-            self._meter.failed()
+            self._meter.record_failure()
             self._reports.send(State.FAILED, f"{type(message.error).__name__}: {message.error}")
         elif self._phase is _Phase.STORING:
-            self._meter.commit_refused(str(message.error))
+            self._meter.record_commit_failure(str(message.error))
             self._schedule_retry(STORE_RETRY_S)
 
 

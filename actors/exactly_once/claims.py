@@ -5,8 +5,8 @@
                              producers)             the same task configs?)
 
 Each step may wait for brokers or another worker, which delays only the task itself. Temporary failures are reported
-as StoreAway, and the task retries. A task that stops meanwhile drops its claim, so that its producer does not fence
-that of the next task, unless fencing has started. Source: Worker.startExactlyOnceSourceTask,
+as StoreUnavailable, and the task retries. A task that stops meanwhile drops its claim, so that its producer does not
+fence that of the next task, unless fencing has started. Source: Worker.startExactlyOnceSourceTask,
 DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.3.0).
 """
 
@@ -29,7 +29,7 @@ from kraal.core.errors import (
     Fenced,
     KraalError,
     NotLeader,
-    StoreAway,
+    StoreUnavailable,
     TimedOut,
     Unavailable,
 )
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 CLAIM_TIMEOUT_S = 120.0
 """How long a claim may take before it fails and the task retries."""
-_RETRIABLE_ERRORS = (ActorDied, Conflict, Fenced, PeerFailed, StoreAway, TimedOut, Unavailable)
+_RETRIABLE_ERRORS = (ActorDied, Conflict, Fenced, PeerFailed, StoreUnavailable, TimedOut, Unavailable)
 _RETRIABLE_STATUSES = frozenset({HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
 """The peer is not or not yet the leader, or has not read the session key."""
 _UNFENCED = "Failed to perform zombie fencing"
@@ -56,13 +56,13 @@ class SourceTransactions(Protocol):
     """Transactional producers and offsets of sources; any thread, every call blocks. `config` is resolved."""
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> Transactions:
-        """Return the only producer that may write for the task from now on. Raises StoreAway, KraalError.
+        """Return the only producer that may write for the task from now on. Raises StoreUnavailable, KraalError.
 
         `tracks`: whether the producer reports the offsets of records.
         """
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
-        """Return a connector's offsets. Raises StoreAway, StoreError."""
+        """Return a connector's offsets. Raises StoreUnavailable, StoreError."""
 
     def alter(
         self,
@@ -191,7 +191,7 @@ class _Claim:
                     self._raise(error, "")
                     self._load()
                 case _TooLong():
-                    self._end(StoreAway("timed out waiting for an answer"))
+                    self._end(StoreUnavailable("timed out waiting for an answer"))
                 case DropClaim():
                     self._end(None)
                 case _:
@@ -211,7 +211,7 @@ class _Claim:
 
     def _fence_at(self, url: str | None) -> None:
         if url is None:
-            raise StoreAway("the group has no known leader")
+            raise StoreUnavailable("the group has no known leader")
         snapshot = self._context.published.latest
         key = snapshot.config.session_key
         signed = snapshot.protocol is not None and snapshot.protocol.signed
@@ -230,7 +230,7 @@ class _Claim:
 
     def _claim(self) -> None:
         if not self._request.lease():
-            raise StoreAway(MUST_NOT_WRITE)
+            raise StoreUnavailable(MUST_NOT_WRITE)
         task, context = self._request.task, self._context
         self._config = context.resolve(self._request.config)
         tracks = context.tracks(self._request.config)
@@ -260,7 +260,7 @@ class _Claim:
             passes = isinstance(error, _RETRIABLE_ERRORS) or (
                 isinstance(error, PeerRefused) and error.status in _RETRIABLE_STATUSES
             )
-            if passes and not isinstance(error, StoreAway):
-                error = StoreAway(str(error))
+            if passes and not isinstance(error, StoreUnavailable):
+                error = StoreUnavailable(str(error))
             self._request.reply_to.tell(OffsetsFailed(token=self._request.token, error=error))
         self._finish()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.stores import ReadToEnd
-from kraal.core.errors import KraalError, StoreAway
+from kraal.core.errors import KraalError, StoreUnavailable
 
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
@@ -43,7 +43,7 @@ class Verifications:
         task = request.task
         entry = self._state.snapshot.config.connectors.get(task.connector)
         if message.error is not None:
-            reply.fail(StoreAway(f"{UNREAD}: {message.error}"))
+            reply.fail(StoreUnavailable(f"{UNREAD}: {message.error}"))
         elif entry is None or entry.tasks_version != request.version:
             text = (
                 f"Cannot start source task {task} with exactly-once support as the connector has already generated "

@@ -16,26 +16,26 @@ def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> 
     match event:
         case Waiting(reason=reason, retry=True):
             if storing:
-                meter.commit_refused(reason)
+                meter.record_commit_failure(reason)
             else:
-                meter.retried()
+                meter.record_retry()
         case BatchDone():
             if asking:
                 _batch(meter, event)
         case Timed():
-            meter.timed(poll=event.poll, write=event.write, commit=event.commit)
+            meter.record_phases(poll=event.poll, write=event.write, commit=event.commit)
         case Committed():
             if not storing:
-                meter.commit_was_late()
+                meter.record_late_commit()
         case Failed():
-            meter.failed(event.errors)
+            meter.record_failure(event.errors)
         case _:
             pass
 
 
 def _batch(meter: TaskMeter, event: BatchDone) -> None:
     if event.records or event.read or event.transaction is None:
-        meter.batch(
+        meter.record_batch(
             records=event.records,
             read=event.read,
             duration_s=event.duration_s,
@@ -45,4 +45,4 @@ def _batch(meter: TaskMeter, event: BatchDone) -> None:
             continuous=event.continuous,
         )
     if event.transaction is not None:
-        meter.transaction(event.transaction)
+        meter.record_transaction(event.transaction)

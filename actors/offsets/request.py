@@ -203,10 +203,10 @@ class _Sink:
                 committed = groups.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
                 raise _reported_error(words.unreadable_offsets_text(name), error) from error
-        asked = dict.fromkeys(committed) if request.reset else request.sink
-        wanted = {**dict.fromkeys(committed), **asked}
+        requested = dict.fromkeys(committed) if request.reset else request.sink
+        wanted = {**dict.fromkeys(committed), **requested}
         managed = _agreed(
-            request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, asked)
+            request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, requested)
         )
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("sink", name))
@@ -268,9 +268,9 @@ class _Exact:
         self, request: ModifyOffsets, config: Mapping[str, str], found: Mapping[SourcePartition, Offset]
     ) -> None:
         wanted = _source_changes(request, found)
-        asked = request.source if request.replace else wanted
+        requested = request.source if request.replace else wanted
         managed = _agreed(
-            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, asked)
+            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
         )
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("source", request.name))
@@ -364,10 +364,10 @@ class _Source:
             self._end()
             return
         wanted = _source_changes(request, found)
-        asked = request.source if request.replace else wanted
+        requested = request.source if request.replace else wanted
         config = self._context.resolve(request.config)
         self._managed = _agreed(
-            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, asked)
+            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
         )
         self._before = {each: found.get(each) for each in wanted}
         if self._context.clock.now() >= self._deadline_s:

@@ -29,7 +29,7 @@ class SharedThreads:
     """Runs turns, first in, first out. Any thread."""
 
     def __init__(self, size: int = SIZE) -> None:
-        """Create it without threads; they start with the first turns."""
+        """`size`: maximum number of threads outside `blocking`; they start with the first turns."""
         self._size = size
         self._changed = threading.Condition()
         self._turns: deque[Callable[[], None]] = deque()

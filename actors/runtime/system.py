@@ -215,7 +215,7 @@ class ThreadSystem:
     """Runs each behaviour as a pykka actor, on a daemon thread of its own or on threads that actors share."""
 
     def __init__(self, threads: SharedThreads | None = None) -> None:
-        """Create it; `threads` are those that actors share, by default `SIZE`."""
+        """`threads` are those that actors share, by default `SIZE`."""
         self._refs: dict[Address, pykka.ActorRef[Any]] = {}
         self._threads = threads or SharedThreads()
 

@@ -159,7 +159,7 @@ class TopicMisconfigured(TopicUnusable):
     """An internal topic has settings that an administrator can change; the hint has the command."""
 
 
-class StoreAway(StoreError):
+class StoreUnavailable(StoreError):
     """Stored data cannot be read at the moment, such as while a broker is down; a retry can help."""
 
 

@@ -58,8 +58,8 @@ class ReportBacklog(Protocol):
 class Transactions(Protocol):
     """The transactional writer of an exactly-once source task (KIP-618). One thread at a time; calls block.
 
-    Before a method raises, it aborts all that is not committed. It raises StoreAway if a retry may succeed, Fenced if a
-    newer task writes, and StoreError otherwise.
+    Before a method raises, it aborts all that is not committed. It raises StoreUnavailable if a retry may succeed,
+    Fenced if a newer task writes, and StoreError otherwise.
     """
 
     @property

@@ -18,7 +18,7 @@ from kraal.engine.failure_trace import (
     lost_context,
 )
 from kraal.engine.records.fault import ToleranceExceeded
-from kraal.engine.session.session import SparkAway
+from kraal.engine.session.session import SparkUnavailable
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.api import RetriableError
 
@@ -205,7 +205,7 @@ def commit_job(
 
 def failure(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:
     """Return a run's last event; `failure_cause` returns why Spark ended, if it did. Calls the JVM."""
-    is_lost = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)
+    is_lost = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkUnavailable)
     cause = failure_cause(error) if is_lost else None
     if cause is not None:
         return Failed(trace=cause, engine_lost=True)

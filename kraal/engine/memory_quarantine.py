@@ -22,7 +22,7 @@ from kraal.engine.session.heap_exhaustion import (
     sentence,
     takes_turns,
 )
-from kraal.engine.session.session import SparkAway
+from kraal.engine.session.session import SparkUnavailable
 from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
@@ -136,4 +136,4 @@ class MemoryQuarantine:
 
 
 def _is_spark_end(error: BaseException) -> bool:
-    return is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)
+    return is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkUnavailable)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kraal.engine.executor import Executor, JobLauncher, JobResult
 from kraal.engine.lease_watch import LeaseWatch
 from kraal.engine.memory_quarantine import MemoryQuarantine
-from kraal.engine.session.session import SparkAway
+from kraal.engine.session.session import SparkUnavailable
 from kraal.plugins.api import RetriableError
 
 LEASE_CHECK_INTERVAL_S: Final = 0.5
@@ -23,7 +23,7 @@ class Attempt(NamedTuple):
     executor: Executor
     """The executor of the job."""
     done: Callable[[JobResult], None]
-    """Receives the final result, which is not RetriableError or SparkAway."""
+    """Receives the final result, which is not RetriableError or SparkUnavailable."""
     is_requested: bool = False
     """Whether it writes a requested batch: then the memory quarantine applies."""
 
@@ -35,12 +35,12 @@ class Relaunch:
         self,
         quarantine: MemoryQuarantine,
         watch: LeaseWatch,
-        repeat: Callable[[RetriableError | SparkAway], float | None],
+        repeat: Callable[[RetriableError | SparkUnavailable], float | None],
         spark_missing: Callable[[], str | None],
         leased: Callable[[], bool],
         after: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """Create it without a job.
+        """The job comes with `launch`.
 
         Args:
             quarantine: has the job wait for other tasks.
@@ -91,11 +91,11 @@ class Relaunch:
         if attempt.is_requested:
             self._quarantine.end(self._watch.task, attempt.executor, outcome)
         outcome = self._watch.end(outcome)
-        if not isinstance(outcome, RetriableError | SparkAway):
+        if not isinstance(outcome, RetriableError | SparkUnavailable):
             attempt.done(outcome)
             return
         with self._lock:
-            self._waiting, self.awaits_spark = attempt, isinstance(outcome, SparkAway)
+            self._waiting, self.awaits_spark = attempt, isinstance(outcome, SparkUnavailable)
         delay_s = self._repeat(outcome)
         if delay_s is not None:
             self._after(delay_s, partial(self._again, attempt))

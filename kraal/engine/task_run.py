@@ -41,7 +41,7 @@ from kraal.engine.executor import (
 from kraal.engine.lease_watch import LeaseWatch
 from kraal.engine.relaunch import LEASE_CHECK_INTERVAL_S, Attempt, Relaunch
 from kraal.engine.run_host import Host, PollTimer, Steps, WaitingReports
-from kraal.engine.session.session import SparkAway
+from kraal.engine.session.session import SparkUnavailable
 from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import RetriableError
 
@@ -316,17 +316,17 @@ class TaskRun:
                 self._report_to(outcome)
             self._back(Phase.IDLE)
 
-    def _repeat(self, error: RetriableError | SparkAway) -> float | None:
+    def _repeat(self, error: RetriableError | SparkUnavailable) -> float | None:
         """Report why a job is repeated; return after how many seconds, None: when Spark is up."""
         with self._lock:
             delay_s = self._report_attempt(error, f"batch {self._batch + 1}")
             self._advance()
         return delay_s
 
-    def _report_attempt(self, error: RetriableError | SparkAway, doing: str) -> float | None:
+    def _report_attempt(self, error: RetriableError | SparkUnavailable, doing: str) -> float | None:
         """Report why a step failed; return the time until its next attempt, None: when Spark is up. Holds the lock."""
         self._steps.fail(str(error))
-        if isinstance(error, SparkAway):
+        if isinstance(error, SparkUnavailable):
             self._report_waiting(str(error))
             return None
         delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]

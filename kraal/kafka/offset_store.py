@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kraal.core.errors import ProtocolError, StoreAway, StoreError, TopicUnusable
+from kraal.core.errors import ProtocolError, StoreError, StoreUnavailable, TopicUnusable
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.kafka.reader import RawRecord, TopicReader
@@ -70,7 +70,7 @@ class KafkaOffsets:
     def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
         """Return every stored offset of `connector`.
 
-        Raises StoreAway while the topic cannot be read, StoreError for an invalid offset.
+        Raises StoreUnavailable while the topic cannot be read, StoreError for an invalid offset.
         """
         with self._lock:
             self._read_to_end()
@@ -124,7 +124,7 @@ class KafkaOffsets:
         except TopicUnusable:
             raise
         except StoreError as exc:
-            raise StoreAway(str(exc)) from exc
+            raise StoreUnavailable(str(exc)) from exc
 
     def _apply(self, record: RawRecord) -> None:
         try:

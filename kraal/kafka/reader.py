@@ -80,7 +80,7 @@ class TopicReader:
         awaits_open_transactions: bool = False,
         timeout_s: float = 5.0,
     ) -> None:
-        """Create it; `options`: librdkafka's; `timeout_s`: how long brokers may be unavailable before a call fails.
+        """`options`: librdkafka's; `timeout_s`: how long brokers may be unavailable before a call fails.
 
         `awaits_open_transactions`: the end is after open transactions, and a read waits for them, at most `timeout_s`;
         otherwise the end is the last stable offset.

@@ -57,7 +57,7 @@ class KafkaGroupOffsets:
     """Implements `GroupOffsets`. Any thread."""
 
     def __init__(self, worker: Mapping[str, str], *, scratch: Path) -> None:
-        """Create it without connecting; `worker`: the resolved worker config with `bootstrap.servers`."""
+        """`worker`: the resolved worker config with `bootstrap.servers`."""
         self._worker = worker
         self._scratch = scratch
         self._pause = threading.Event()  # never set: waiting for it is a pause

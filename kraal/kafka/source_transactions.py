@@ -22,7 +22,7 @@ from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, merge_layers
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.clients.record_size import DEFAULT_BYTES, MAX_REQUEST_SIZE, TOPIC_LIMIT
 from kraal.config.connector.source import OFFSETS_TOPIC
-from kraal.core.errors import StoreAway, StoreError, TopicUnusable
+from kraal.core.errors import StoreError, StoreUnavailable, TopicUnusable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.kafka.offset_store import KafkaOffsets
@@ -71,7 +71,7 @@ class SourceTransactions:
         client_id_base: str,
         creates_topics: bool = True,
     ) -> None:
-        """Create it; `worker`: its resolved config; `topic`, `worker_offsets`: its offset topic; not closed here.
+        """`worker`: its resolved config; `topic`, `worker_offsets`: its offset topic; not closed here.
 
         `creates_topics`: whether missing offset topics of connectors are created (KIP-1209).
         """
@@ -85,7 +85,9 @@ class SourceTransactions:
         self._offset_topics: dict[tuple[object, ...], _OffsetTopic] = {}
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> TaskProducer:
-        """Return the only producer that may write for a task from now on. Raises StoreAway, StoreError, ConfigInvalid.
+        """Return the only producer that may write for a task from now on.
+
+        Raises StoreUnavailable, StoreError, ConfigInvalid.
 
         `config`: the connector's, resolved; `tracks`: whether the producer reports the offsets of records.
         """
@@ -105,7 +107,7 @@ class SourceTransactions:
         return claimed
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
-        """Return a connector's offsets, after all transactions that had started. Raises StoreAway, StoreError."""
+        """Return a connector's offsets, after all open transactions. Raises StoreUnavailable, StoreError."""
         offset_topic = self._offset_topic(config)
         offsets = self._worker_offsets.load(connector)
         return offsets if offset_topic is None else {**offsets, **offset_topic.store.load(connector)}
@@ -180,18 +182,18 @@ class SourceTransactions:
             log.warning("Failed to write offsets of %s to the worker's topic as well: %s", connector, exc)
 
     def _delete_copies(self, connector: ConnectorName, offsets: Mapping[SourcePartition, None]) -> None:
-        """Delete offsets from the worker's topic. Raises StoreAway, TopicUnusable."""
+        """Delete offsets from the worker's topic. Raises StoreUnavailable, TopicUnusable."""
         try:
             self._worker_offsets.store({connector: offsets})
         except TopicUnusable:
             raise
         except StoreError as exc:
-            raise StoreAway(str(exc)) from exc
+            raise StoreUnavailable(str(exc)) from exc
 
     def _offset_topic(self, config: Mapping[str, str]) -> _OffsetTopic | None:
         """Return a connector's offset topic, which may be created; None: the worker's topic.
 
-        Raises StoreAway, StoreError; TopicUnusable if it is missing and is not created.
+        Raises StoreUnavailable, StoreError; TopicUnusable if it is missing and is not created.
         """
         name = config.get(OFFSETS_TOPIC) or self._topic.name
         brokers = bootstrap(self._worker, config, "producer")
@@ -211,7 +213,7 @@ class SourceTransactions:
         except TopicUnusable:
             raise
         except StoreError as exc:
-            raise StoreAway(str(exc)) from exc
+            raise StoreUnavailable(str(exc)) from exc
         new_topic = _OffsetTopic(
             admin,
             KafkaOffsets(

@@ -46,7 +46,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
     """Implements kafka-python's token provider. Any thread."""
 
     def __init__(self, login: OAuthLogin, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create it without fetching a token; `clock` counts seconds."""
+        """`clock` returns seconds. The first token is fetched when it is needed."""
         super().__init__()
         self._login = login
         self._clock = clock

@@ -107,7 +107,7 @@ class TopicAdmin:
     """One admin client, `shared-admin`, for all internal topics. Any thread; connects on first use."""
 
     def __init__(self, options: Mapping[str, str], *, client_id: str, timeout_s: float = 5.0) -> None:
-        """Create it; `options`: librdkafka's, with brokers and security; `timeout_s`: maximum duration of a call."""
+        """`options`: librdkafka's, with brokers and security; `timeout_s`: maximum duration of a call."""
         self.timeout_s = timeout_s
         self.brokers = options.get("bootstrap.servers", "")
         self._last_error = LastClientError()

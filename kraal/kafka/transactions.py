@@ -1,9 +1,9 @@
 """A source task's transactional producer (KIP-618), which writes records and their source offsets atomically.
 
 A transaction starts with the first record, and ends with the offsets. After any error it is aborted, so that
-read-committed consumers never receive it. StoreAway means that a retry may succeed, for example when a broker returns;
-StoreError is permanent. Fenced means that a newer producer of the same task, on any worker, has the transactional id,
-or that the transaction exceeded its timeout.
+read-committed consumers never receive it. StoreUnavailable means that a retry may succeed, for example when a broker
+returns; StoreError is permanent. Fenced means that a newer producer of the same task, on any worker, has the
+transactional id, or that the transaction exceeded its timeout.
 Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.3.0).
 """
 
@@ -27,7 +27,7 @@ from kraal.config.clients.record_size import (
     refused_by_brokers,
     refused_by_producer,
 )
-from kraal.core.errors import Fenced, StoreAway, StoreError
+from kraal.core.errors import Fenced, StoreError, StoreUnavailable
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import NOT_AUTHORIZED
 from kraal.core.offsets import Offset, SourcePartition
@@ -99,7 +99,7 @@ class TaskProducer:
         limit_of: LimitOf = lambda _: None,
         explain_too_large: Explain = lambda _: "",
     ) -> None:
-        """Create it without connecting; `settings`: librdkafka's, with transactional id.
+        """`settings`: librdkafka's, with transactional id.
 
         `tracks`: whether `write` takes `placed`; the client then reports each delivery, at some 0.1 µs per record.
         """
@@ -126,13 +126,13 @@ class TaskProducer:
         return self._is_open and not self._must_abort
 
     def claim(self, timeout_s: float) -> None:
-        """Fence every older producer of the task, here or elsewhere. Raises StoreAway, StoreError."""
+        """Fence every older producer of the task, here or elsewhere. Raises StoreUnavailable, StoreError."""
         try:
             producer = Producer(self._settings)
             producer.init_transactions(timeout_s)
         except KafkaException as exc:
             text = f"cannot begin to write in transactions for task {self._task}: {self._last_error.append_to(exc)}"
-            raise StoreError(text) if code(exc) in _PERMANENT_CODES else StoreAway(text) from exc
+            raise StoreError(text) if code(exc) in _PERMANENT_CODES else StoreUnavailable(text) from exc
         self._producer = producer
 
     def write(
@@ -141,7 +141,7 @@ class TaskProducer:
         columns: Mapping[str, Sequence[Any]],
         placed: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
-        """Send records in the open transaction, or in a new one. Raises Fenced, StoreAway, StoreError.
+        """Send records in the open transaction, or in a new one. Raises Fenced, StoreUnavailable, StoreError.
 
         `columns`: at least `value`; optionally `key`, `headers` (lists of pairs), `partition`, `timestamp`
         (milliseconds), and `topic`, unless all records go to the given topic. `placed`: functions that receive the
@@ -185,13 +185,15 @@ class TaskProducer:
         return count
 
     def abort(self) -> None:
-        """Abort the open transaction. Raises StoreAway if that fails."""
+        """Abort the open transaction. Raises StoreUnavailable if that fails."""
         producer = self._claim_producer()
         try:
             self._retry_call(producer.abort_transaction, _ABORT_TIMEOUT_S)
         except KafkaException as exc:
             self._must_abort = True
-            raise StoreAway(f"a transaction cannot be aborted: {self._last_error.append_to(exc)}") from exc
+            raise StoreUnavailable(
+                f"a transaction cannot be aborted: {self._last_error.append_to(exc)}"
+            ) from exc
         self._is_open = self._must_abort = False
         self._count = 0
         self._undelivered = None
@@ -293,16 +295,16 @@ class TaskProducer:
         if self._is_open or self._must_abort:
             try:
                 self.abort()
-            except StoreAway as away:
+            except StoreUnavailable as away:
                 log.warning("%s: %s", self._task, away)
                 if away.__cause__ is not None and code(away.__cause__) in _FENCED_CODES:
                     return Fenced(_expired_text(self._task) if expired else FENCED)
         is_permanent = (
-            not isinstance(exc, StoreAway)
+            not isinstance(exc, StoreUnavailable)
             if cause is None
             else cause.code() in _PERMANENT_CODES and not fits_smaller
         )
-        return StoreError(message) if is_permanent else StoreAway(message)
+        return StoreError(message) if is_permanent else StoreUnavailable(message)
 
     def _attach_reports(
         self, records: Iterable[Record], placed: Mapping[int, Callable[[int], None]]

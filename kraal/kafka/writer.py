@@ -55,7 +55,7 @@ class TopicWriter:
         admin: TopicAdmin,
         timeout_s: float = 5.0,
     ) -> None:
-        """Create it; `options`: librdkafka's; `timeout_s`: the time after which a write fails."""
+        """`options`: librdkafka's; `timeout_s`: the time after which a write fails."""
         self._topic = topic
         self._admin = admin
         self._timeout_s = timeout_s
@@ -108,7 +108,7 @@ class LeaderWriter:
         transactional_id: str,
         timeout_s: float = 5.0,
     ) -> None:
-        """Create it; `options`: librdkafka's; `timeout_s`: the time after which a write or a claim fails."""
+        """`options`: librdkafka's; `timeout_s`: the time after which a write or a claim fails."""
         self._topic = topic
         self._admin = admin
         self._timeout_s = timeout_s

@@ -170,11 +170,11 @@ class TaskMeter:
         self._metrics = empty_metrics(windows, is_source=is_source)
         self._commit_began_s: float | None = None
 
-    def state(self, state: State) -> None:
+    def record_state(self, state: State) -> None:
         """Record a state that the task reports."""
         self._set(states=self._metrics.states.changed(state, self._time.now()))
 
-    def batch(
+    def record_batch(
         self,
         *,
         records: int,
@@ -208,7 +208,7 @@ class TaskMeter:
             way=way,
         )
 
-    def committing(self) -> None:
+    def record_commit_start(self) -> None:
         """Record the start of an offset commit."""
         self._commit_began_s = now_s = self._time.now()
         since_s = self._metrics.committing_s
@@ -216,7 +216,7 @@ class TaskMeter:
             commit_number=self._metrics.commit_number + 1, committing_s=now_s if since_s is None else since_s
         )
 
-    def committed(self) -> None:
+    def record_commit(self) -> None:
         """Record a successful commit. No effect unless a commit is in progress."""
         if self._commit_began_s is None:
             return
@@ -224,7 +224,7 @@ class TaskMeter:
         self._set(commit=self._metrics.commit.took(took_s))
         self._count_commit(took_s)
 
-    def timed(self, *, poll: Phase, write: Phase, commit: Phase) -> None:
+    def record_phases(self, *, poll: Phase, write: Phase, commit: Phase) -> None:
         """Add the phases of a continuous run since its last report."""
         metrics = self._metrics
         self._set(
@@ -245,20 +245,20 @@ class TaskMeter:
             commit_failure="",
         )
 
-    def transaction(self, records: int) -> None:
+    def record_transaction(self, records: int) -> None:
         """Record a committed transaction, which includes the offsets."""
-        self.committing()
+        self.record_commit_start()
         self._count_commit(0.0)
         self._set(transaction_size=self._metrics.transaction_size.record(records, self._time.now()))
 
-    def commit_refused(self, why: str = "") -> None:
+    def record_commit_failure(self, why: str = "") -> None:
         """Record a failed commit that is retried."""
-        self._commit_failed()
+        self._count_failed_commit()
         self._set(commit_failure=why)
-        self.committing()
-        self.retried()
+        self.record_commit_start()
+        self.record_retry()
 
-    def commit_was_late(self) -> None:
+    def record_late_commit(self) -> None:
         """Record the response to a commit that had already timed out."""
         metrics = self._metrics
         self._set(
@@ -266,13 +266,13 @@ class TaskMeter:
             late_commits_total=metrics.late_commits_total + 1,
         )
 
-    def retried(self) -> None:
+    def record_retry(self) -> None:
         """Record a failure that is retried."""
         self._set(retries=self._metrics.retries + 1, last_error_ms=self._time.wall_ms())
 
-    def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
+    def record_failure(self, errors: ErrorCounts = NO_ERRORS) -> None:
         """Record the failure of the task; `errors` are those of its last batch."""
-        self._commit_failed()
+        self._count_failed_commit()
         self._set(
             last_error_ms=self._time.wall_ms(),
             committing_s=None,
@@ -280,7 +280,7 @@ class TaskMeter:
             errors=self._metrics.errors + errors,
         )
 
-    def _commit_failed(self) -> None:
+    def _count_failed_commit(self) -> None:
         if self._commit_began_s is not None:
             self._commit_began_s = None
             self._set(commit_results=self._metrics.commit_results.record(0, self._time.now()))

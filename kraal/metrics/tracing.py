@@ -53,7 +53,7 @@ class TracedMeter(TaskMeter):
         self._written: _Written | None = None
 
     @override
-    def batch(
+    def record_batch(
         self,
         *,
         records: int,
@@ -64,7 +64,7 @@ class TracedMeter(TaskMeter):
         way: str = "",
         continuous: bool = False,
     ) -> None:
-        super().batch(
+        super().record_batch(
             records=records, duration_s=duration_s, poll_s=poll_s, read=read, errors=errors, way=way,
             continuous=continuous,
         )  # fmt: skip
@@ -85,16 +85,16 @@ class TracedMeter(TaskMeter):
         )
 
     @override
-    def transaction(self, records: int) -> None:
-        super().transaction(records)
+    def record_transaction(self, records: int) -> None:
+        super().record_transaction(records)
         if self._written is not None:
             self._written.attributes["kraal.records.in_transaction"] = records
 
     @override
-    def committed(self) -> None:
+    def record_commit(self) -> None:
         since_s = self._metrics.committing_s  # of all tries
         took_s = 0.0 if since_s is None else self._time.now() - since_s
-        super().committed()
+        super().record_commit()
         if self._written is not None and took_s:
             self._written.end_ns = self._now_ns()
             self._written.phases.append(
@@ -103,8 +103,8 @@ class TracedMeter(TaskMeter):
         self._end(Status(StatusCode.OK))
 
     @override
-    def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
-        super().failed(errors)
+    def record_failure(self, errors: ErrorCounts = NO_ERRORS) -> None:
+        super().record_failure(errors)
         self._end(Status(StatusCode.ERROR, "The task failed before the offsets were stored"))
 
     def _end(self, status: Status) -> None:

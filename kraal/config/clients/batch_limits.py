@@ -25,7 +25,7 @@ class BatchLimits:
     """
 
     def __init__(self, batch_size: int, limit_of: LimitOf) -> None:
-        """Create it; `batch_size`: the producer's, in bytes."""
+        """`batch_size`: the producer's, in bytes."""
         self._batch_size = batch_size
         self._limit_of = limit_of
         self._limits: dict[str, int | None] = {}

@@ -268,10 +268,10 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
         payload = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
         begun = F.concat(F.lit('{"payload":'), payload)
         as_sample = F.when(F.startswith(raw(), F.lit(prefix)), begun)
-        whole = F.when(unread(), F.concat(begun, F.lit("}")) if schemaless else as_sample)
+        document = F.when(unread(), F.concat(begun, F.lit("}")) if schemaless else as_sample)
         # Options stop Spark from treating one step as the inverse of the other.
-        read = F.from_json(whole, f"struct<payload:{kind}>", {"mode": "PERMISSIVE"})
-        return [*([F.col(scan)] if scans else []), whole.alias(text), F.when(unread(), read).alias(parsed)]
+        read = F.from_json(document, f"struct<payload:{kind}>", {"mode": "PERMISSIVE"})
+        return [*([F.col(scan)] if scans else []), document.alias(text), F.when(unread(), read).alias(parsed)]
 
     def payload() -> Column:
         value = F.col(parsed).getField("payload")
@@ -362,10 +362,10 @@ def _doubt_conditions(value: Column, schema: Schema) -> list[Column]:
         ):
 
             def is_refused(item: Column) -> Column:
-                whole = F.lit(False)  # noqa: FBT003 - Spark's literal
+                is_doubtful = F.lit(False)  # noqa: FBT003 - Spark's literal
                 for doubt in _doubt_conditions(item, element):
-                    whole = whole | doubt
-                return whole
+                    is_doubtful = is_doubtful | doubt
+                return is_doubtful
 
             conditions.append(F.exists(value, is_refused))
     return conditions

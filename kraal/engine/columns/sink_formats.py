@@ -68,8 +68,8 @@ def _json(part: Part, schema: Schema) -> Column:
         return F.to_json(column_of(_with_millis(part)), {"ignoreNullFields": "false"})
     if not _is(schema, Type.STRING):
         raise ByRecords
-    listed = F.to_json(F.array(column_of(part)))
-    return F.when(column_of(part).isNotNull(), F.substring(listed, 2, F.length(listed) - F.lit(2)))
+    array = F.to_json(F.array(column_of(part)))
+    return F.when(column_of(part).isNotNull(), F.substring(array, 2, F.length(array) - F.lit(2)))
 
 
 def _is(schema: Schema, kind: Type) -> bool:
@@ -119,8 +119,8 @@ def _text(part: Part) -> Column:
             else:
                 parts.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
         start, between = ("{", ", ") if part.schemaless else ("Struct{", ",")
-        whole = F.concat(F.lit(start), F.concat_ws(between, *parts), F.lit("}"))
-        return whole if part.fields is not None else F.when(column_of(part).isNotNull(), whole)
+        struct = F.concat(F.lit(start), F.concat_ws(between, *parts), F.lit("}"))
+        return struct if part.fields is not None else F.when(column_of(part).isNotNull(), struct)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
         if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING)):
             raise ByRecords

@@ -31,7 +31,7 @@ from kraal.engine.executor import GRACE_S, JobResult, result_of
 from kraal.engine.failure_trace import is_bridge_failure
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, options_for
 from kraal.engine.session.jobs import cancel_group, job_group
-from kraal.engine.session.session import Session, SparkAway
+from kraal.engine.session.session import Session, SparkUnavailable
 from kraal.engine.thread_pool import Owner, Pool
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class Coalescer:
         if not isinstance(outcome, BaseException):
             for part in live:
                 part.done(result_of(part.result))
-        elif len(live) == 1 or isinstance(outcome, SparkAway) or is_bridge_failure(outcome):
+        elif len(live) == 1 or isinstance(outcome, SparkUnavailable) or is_bridge_failure(outcome):
             for part in live:
                 part.done(outcome)
         else:

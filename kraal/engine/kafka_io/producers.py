@@ -37,7 +37,7 @@ class Producers:
     """Closes the producers of the driver's JVM, and those of executors in other processes."""
 
     def __init__(self, session: Session, pool: Pool, *, in_executors: bool) -> None:
-        """Create it with the `pool` whose thread calls the JVM; `in_executors`: the master is a cluster."""
+        """`pool`: its thread calls the JVM; `in_executors`: the master is a cluster."""
         self._session = session
         self._pool = pool
         self._in_executors = in_executors

@@ -90,6 +90,6 @@ class LaneBridge:
     def _objects(self, context: Any, *values: object) -> Any:
         """Return a Java array of objects."""
         array = context._gateway.new_array(self._jvm.java.lang.Object, len(values))
-        for place, each in enumerate(values):
-            array[place] = each
+        for index, each in enumerate(values):
+            array[index] = each
         return array

@@ -69,7 +69,7 @@ class Lanes(SmallBatchSender):
     """Sends small batches in a Spark task. The configs of its producers have Kafka's names."""
 
     def __init__(self, session: Session, coalescer: Coalescer, canceller: Pool, *, is_local: bool) -> None:
-        """Create it without a lane; `is_local`: whether Spark's tasks run in the JVM that the worker talks to."""
+        """`is_local`: whether Spark's tasks run in the JVM that the worker talks to."""
         super().__init__(coalescer.put, is_local=is_local)
         self._session = session
         self._canceller = canceller

@@ -119,14 +119,14 @@ def as_bytes(table: pa.Table) -> pa.Table:
     """Return a plain table with keys and values as binary columns."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
-    for place, name in enumerate(table.column_names):
+    for index, name in enumerate(table.column_names):
         if name in {"key", "value"}:
             column = table[name]
             if pa.types.is_string(column.type):
                 column = pa.chunked_array([chunk.view(pa.binary()) for chunk in column.chunks], pa.binary())
             else:  # binary, or of no type because all are null
                 column = column.cast(pa.binary())
-            table = table.set_column(place, pa.field(name, pa.binary()), column)
+            table = table.set_column(index, pa.field(name, pa.binary()), column)
     return table
 
 

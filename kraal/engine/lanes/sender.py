@@ -32,7 +32,7 @@ class SmallBatchSender(ABC):
     """Sends small batches without a job of their own. Any thread; no method waits for brokers or Spark."""
 
     def __init__(self, repeat: Callable[[PendingBatch], None], *, is_local: bool) -> None:
-        """Create it without a producer.
+        """Producers are created with the batches that need them.
 
         Args:
             repeat: has a job write a batch that failed here.

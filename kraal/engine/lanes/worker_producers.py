@@ -64,7 +64,7 @@ class WorkerProducers(SmallBatchSender):
     """
 
     def __init__(self, repeat: Callable[[PendingBatch], None], *, is_local: bool) -> None:
-        """Create it without a producer; the arguments are those of `SmallBatchSender`."""
+        """The arguments are those of `SmallBatchSender`."""
         super().__init__(repeat, is_local=is_local)
         self._producers: dict[Configs, _Producer] = {}
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kraal.engine.records.fault import Fault, Stage
 from kraal.engine.records.source_pass import HEADERS, Pairs, headers_array
-from kraal.engine.records.steps import Faulty, PassResult, Steps, fault_note, slice_batches, with_record
+from kraal.engine.records.steps import PassResult, RecordFailed, Steps, fault_note, slice_batches, with_record
 from kraal.engine.records.values import json_text, times_of
 from kraal.plugins.api import SinkValues
 from kraal.plugins.model.records import Header, Record
@@ -190,7 +190,7 @@ class _Running:
             row = attempt(
                 Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._row(raw, record, into)
             )
-        except Faulty as exc:
+        except RecordFailed as exc:
             self._skip(raw, exc.fault, rows)
             return
         self.result.written += 1

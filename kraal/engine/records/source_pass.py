@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kraal.core.message_headers import find_nul, nul_refusal, without_nul
 from kraal.engine.records.fault import Fault, Stage, dead_letter_headers
-from kraal.engine.records.steps import Faulty, PassResult, Steps, slice_batches, with_record
+from kraal.engine.records.steps import PassResult, RecordFailed, Steps, slice_batches, with_record
 from kraal.engine.records.topics import Gate, trouble_of
 from kraal.engine.records.values import json_text, times_of, values_of
 from kraal.plugins.model.records import DataException, Header, Record
@@ -182,7 +182,7 @@ class _Running:
                 record.topic,
                 lambda: steps.value.encode(into.topic, into.value_schema, into.value),
             )
-        except Faulty as exc:
+        except RecordFailed as exc:
             return self._skip(record, exc.fault, rows)
         rows.add(into.topic, into.partition, headers or None, key, value)
         self.result.topics.add(into.topic)

@@ -40,7 +40,7 @@ class Steps:
     tolerance: Tolerance = field(default_factory=Tolerance)
 
 
-class Faulty(Exception):
+class RecordFailed(Exception):
     """A record cannot be processed, even after retries."""
 
     def __init__(self, fault: Fault) -> None:
@@ -127,7 +127,7 @@ class PassResult:
         return self.fatal is not None or self.trouble is not None
 
     def attempt(self, stage: Stage, class_name: str, topic: str, operation: Callable[[], T]) -> T:
-        """Run one step, with retries while errors are retriable and time is left. Raises Faulty.
+        """Run one step, with retries while errors are retriable and time is left. Raises RecordFailed.
 
         Unlike in Java, an error that remains after the last retry counts like any other (docs/compat.md).
         """
@@ -143,7 +143,9 @@ class PassResult:
                 if isinstance(error, RetriableError) and retries.again():
                     self._count(retries=1)
                     continue
-                raise Faulty(fault_of(error, stage=stage, class_name=class_name, topic=topic)) from error
+                raise RecordFailed(
+                    fault_of(error, stage=stage, class_name=class_name, topic=topic)
+                ) from error
 
     def give_up(self, fault: Fault, *, dead_letter: bool) -> None:
         """Record that a record is skipped or ends the pass."""

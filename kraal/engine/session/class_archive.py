@@ -98,8 +98,8 @@ def _exercise(session: SparkSession, scratch: Path) -> None:
 
     table = pa.table({"value": ['{"id":1,"name":"a","amount":0.5}'] * 10})
     read = F.from_json("value", _SCHEMA)
-    for number, whole in enumerate(("true", "false")):
-        session.conf.set("spark.sql.codegen.wholeStage", whole)
+    for number, enabled in enumerate(("true", "false")):
+        session.conf.set("spark.sql.codegen.wholeStage", enabled)
         frame = session.createDataFrame(table).select(F.to_json(read).alias("value"))
         frame.write.text((scratch / f"made-{number}").as_uri())
         frame.select(F.col("value").cast("binary")).write.format("noop").mode("append").save()

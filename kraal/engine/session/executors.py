@@ -37,7 +37,7 @@ MAX_ABSENCE_S: Final = 60.0
 """After this time without an executor, Spark starts again, and tasks wait for it."""
 
 
-class ExecutorsUnfit(KraalError):
+class ExecutorsUnusable(KraalError):
     """Executors cannot run Kraal's code; the message lists the packages to install there."""
 
 
@@ -71,12 +71,12 @@ def await_executor(
 ) -> None:
     """Return when there is an executor; `waits` receives the reason for a longer wait.
 
-    Raises ExecutorsUnfit if the cluster ended the application, which it also does when no executor can start.
+    Raises ExecutorsUnusable if the cluster ended the application, which it also does when no executor can start.
     """
     began, reported = time.monotonic(), False
     while not count(session) and not give_up():
         if is_stopped(session):
-            raise ExecutorsUnfit(
+            raise ExecutorsUnusable(
                 f"{master} did not accept the application, or ended it: is it reachable, with this "
                 "spark.authenticate.secret? Its log, the worker's spark.log and the executors' logs say why"
             )
@@ -101,7 +101,7 @@ def is_stopped(session: SparkSession) -> bool:
 def check(session: SparkSession, worker: Mapping[str, str]) -> None:
     """Run Kraal's code on the present executors, and have them check for a file in each shared folder.
 
-    Raises ExecutorsUnfit, and Spark's errors.
+    Raises ExecutorsUnusable, and Spark's errors.
     """
     python = executor_python(worker)
     tasks = 2 * max(1, count(session))
@@ -113,14 +113,14 @@ def check(session: SparkSession, worker: Mapping[str, str]) -> None:
         except Exception as error:
             if (reason := unfit(str(error), python)) is None:
                 raise
-            raise ExecutorsUnfit(reason) from error
+            raise ExecutorsUnusable(reason) from error
     if failures:
-        raise ExecutorsUnfit(f"Executors ({python}) are not fit: {'; '.join(sorted(failures))}")
+        raise ExecutorsUnusable(f"Executors ({python}) are not fit: {'; '.join(sorted(failures))}")
 
 
 @contextlib.contextmanager
 def markers_in(folders: Sequence[str]) -> Iterator[list[str]]:
-    """Create a file in each folder, and remove it after the block. Raises ExecutorsUnfit if one is not writable."""
+    """Create a file in each folder, and remove it after the block. Raises ExecutorsUnusable if one is not writable."""
     markers: list[str] = []
     try:
         for folder in folders:
@@ -128,7 +128,7 @@ def markers_in(folders: Sequence[str]) -> Iterator[list[str]]:
                 number, path = tempfile.mkstemp(prefix=".kraal-shared-", dir=folder)
             except OSError as error:
                 why = f"{SHARED_PATHS} has {folder}, where the worker cannot write: {error}"
-                raise ExecutorsUnfit(why) from error
+                raise ExecutorsUnusable(why) from error
             os.close(number)
             markers.append(path)
         yield markers
@@ -173,7 +173,7 @@ class ExecutorWatch:
     """Decides whether a running session has lost its cluster. One thread."""
 
     def __init__(self, session: SparkSession, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create it for a session that has executors."""
+        """`session`: has executors; `clock` returns seconds."""
         self._count, self._stopped = partial(count, session), partial(is_stopped, session)
         self._clock = clock
         self._seen_s = clock()

@@ -51,8 +51,8 @@ def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[byt
     catalyst, utils = sql.catalyst.expressions, sql.classic.ExpressionUtils
     java_class = loaded(context, name)
     values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))
-    for place, each in enumerate(arguments):
-        values[place] = each
+    for index, each in enumerate(arguments):
+        values[index] = each
     instance = java_class.getConstructors()[0].newInstance(values)
     propagates_null = may_be_null = is_deterministic = True
     call = catalyst.objects.Invoke(

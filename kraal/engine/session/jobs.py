@@ -47,7 +47,7 @@ class JobGroup:
 
     @contextlib.contextmanager
     def job(self, what: str) -> Iterator[Spark]:
-        """Run the block's Spark jobs in this group. Raises SparkAway while there is no session."""
+        """Run the block's Spark jobs in this group. Raises SparkUnavailable while there is no session."""
         spark = self._session.spark()
         name = self._name
         watching = self._progress.watch(spark, name) if self._progress else contextlib.nullcontext()

@@ -148,11 +148,11 @@ class Session:
         return DownPart("spark", since_s, state.reason)
 
     def spark(self) -> Spark:
-        """Return the running session. Without one, have it started if it never was, and raise SparkAway."""
+        """Return the running session. Without one, have it started if it never was, and raise SparkUnavailable."""
         spark = self._spark
         if spark is None:
             self.start()
-            raise SparkAway(reason_of(self._state))
+            raise SparkUnavailable(reason_of(self._state))
         return spark
 
     def kill(self, why: str) -> None:
@@ -302,7 +302,7 @@ def open_session(
     """Import PySpark while its JVM starts, and open a session there.
 
     `guard`: a folder for the classes that end producers in executors; None: there are no executors.
-    Raises NoGateway, SparkAway, and Spark's errors.
+    Raises NoGateway, SparkUnavailable, and Spark's errors.
     """
     try:
         import_spark()
@@ -316,7 +316,7 @@ def open_session(
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(values.items()))
     if give_up():
-        raise SparkAway("the worker is stopping")
+        raise SparkUnavailable("the worker is stopping")
     if guard is not None:
         conf.setAll(list(executors.with_guard(gateway.jvm, values, guard).items()))
     context = SparkContext(gateway=gateway, conf=conf)
@@ -329,7 +329,7 @@ def _waiting(changed: Callable[[EngineState], None], why: str) -> None:
     changed(EngineStarting(why))
 
 
-class SparkAway(Exception):
+class SparkUnavailable(Exception):
     """There is no session now; the message says why."""
 
 

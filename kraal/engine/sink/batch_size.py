@@ -108,7 +108,7 @@ class Sizes:
     """Limits the size of a task's next batch. One thread at a time."""
 
     def __init__(self, task: TaskId, max_records: int, poll_limit_s: float) -> None:
-        """Create it; `max_records`: `max.records.per.batch`; `poll_limit_s`: `max.poll.interval.ms`."""
+        """`max_records`: `max.records.per.batch`; `poll_limit_s`: `max.poll.interval.ms`."""
         self._task = task
         self._max_records = max_records
         self._target_s = TARGET * poll_limit_s

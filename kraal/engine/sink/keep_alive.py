@@ -29,7 +29,7 @@ from kraal.core.lease import MUST_NOT_WRITE
 from kraal.core.logging import with_subject
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.session.session import SparkAway
+from kraal.engine.session.session import SparkUnavailable
 from kraal.engine.sink.group_member import Release
 from kraal.engine.sink.member_record import Record
 from kraal.plugins.api import PartitionsLost, RetriableError
@@ -112,7 +112,7 @@ class KeepAlive:
         leased: Callable[[], bool] = lambda: True,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create it without a member.
+        """Poll nothing until `keep` sets the member.
 
         Args:
             task: for log lines.
@@ -242,7 +242,7 @@ class KeepAlive:
             self._set_stage(_Stage.WRITTEN)
         else:
             self._set_stage(
-                _Stage.RETRYING if isinstance(outcome, RetriableError | SparkAway) else _Stage.NONE
+                _Stage.RETRYING if isinstance(outcome, RetriableError | SparkUnavailable) else _Stage.NONE
             )
         return outcome
 

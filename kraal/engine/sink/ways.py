@@ -35,7 +35,7 @@ is None with a table, may be left out."""
 
 
 GetSpark = Callable[[], "Spark"]
-"""Returns Spark, in the task's job group; a batch that needs no job does not call it. Raises SparkAway."""
+"""Returns Spark, in the task's job group; a batch that needs no job does not call it. Raises SparkUnavailable."""
 
 
 class NotByColumns(Exception):

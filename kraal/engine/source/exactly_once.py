@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from kraal.config.connector.source import BOUNDARY_INTERVAL, BY_INTERVAL, TRANSACTION_BOUNDARY, boundary_of
-from kraal.core.errors import StoreAway
+from kraal.core.errors import StoreUnavailable
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Transactions
@@ -248,10 +248,10 @@ class TransactionWay:
         return count
 
     def _call(self, function: Callable[[], int | None], *, again: bool) -> int | None:
-        """Call a function; if it may be called `again`, turn StoreAway into RetriableError."""
+        """Call a function; if it may be called `again`, turn StoreUnavailable into RetriableError."""
         try:
             return function()
-        except StoreAway as exc:
+        except StoreUnavailable as exc:
             self._pending = {}
             self._placed.forget()
             if again:

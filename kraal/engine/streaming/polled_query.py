@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class GivenUp(Exception):
+class BatchNotWritten(Exception):
     """Raised inside Spark for a batch that was not written, so that it does not count as done."""
 
 
@@ -35,15 +35,15 @@ class NotPlanned(Exception):
     """Raised for a batch that the query must not offer now."""
 
 
-class _GivenUpFilter(logging.Filter):
+class _NotWrittenFilter(logging.Filter):
     """Filters the exceptions of `offer` out of the log, because py4j reports them as errors."""
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], GivenUp))
+        return not (record.exc_info and isinstance(record.exc_info[1], BatchNotWritten))
 
 
-_GIVEN_UP_FILTER: Final = _GivenUpFilter()
+_NOT_WRITTEN_FILTER: Final = _NotWrittenFilter()
 _SAME_CHECKPOINT: Final = "Spark ended the streaming query: another one has the same checkpoint"
 
 
@@ -59,7 +59,7 @@ class Handover:
     """Hands batches from Spark's thread, which waits, to callers, which do not. Any thread."""
 
     def __init__(self, written: int, planned: Callable[[], int]) -> None:
-        """Create it; `written`: the last written batch, or -1; `planned` returns the last in the checkpoint."""
+        """`written`: the last written batch, or -1; `planned` returns the last in the checkpoint."""
         self._changed = threading.Condition()
         self._written = written
         self._planned = planned
@@ -72,7 +72,7 @@ class Handover:
         return self._batch
 
     def offer(self, frame: DataFrame, number: int) -> None:
-        """Wait until the batch is written. Raises GivenUp if it will not be, and NotPlanned; Spark's thread.
+        """Wait until the batch is written. Raises BatchNotWritten if it will not be, and NotPlanned; Spark's thread.
 
         A batch that is written, but not recorded as done by the last query, passes at once.
         """
@@ -91,7 +91,7 @@ class Handover:
                 self._changed.wait_for(lambda: self._over or number <= self._written)
                 self._batch = None
             if number > self._written:
-                raise GivenUp(f"batch {number} was not written; Spark will repeat it")
+                raise BatchNotWritten(f"batch {number} was not written; Spark will repeat it")
 
     def record_written(self, number: int) -> None:
         """Release a batch that is written and whose offset is stored."""
@@ -125,7 +125,7 @@ class BatchQuery:
         `checkpoint`: a path; `interval_ms`: how often it looks for new data; `written`, `planned`: as for
         `Handover`.
         """
-        logging.getLogger("py4j.clientserver").addFilter(_GIVEN_UP_FILTER)
+        logging.getLogger("py4j.clientserver").addFilter(_NOT_WRITTEN_FILTER)
         self._handover = Handover(written, planned)
         writer = frame.writeStream.foreachBatch(self._handover.offer)
         writer = writer.option("checkpointLocation", checkpoint)

@@ -152,7 +152,7 @@ def test_the_trace_starts_with_the_cause_that_ended_the_query(stage: Stage, tmp_
         each.write_text("broken")
     trace = made.fail()
     assert "MALFORMED_LOG_FILE" in trace.split("\n")[0]
-    assert "GivenUp" not in trace
+    assert "BatchNotWritten" not in trace
 
 
 def test_a_checkpoint_on_another_machine_is_missed(stage: Stage, tmp_path: Path) -> None:

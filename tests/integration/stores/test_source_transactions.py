@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.core.errors import Fenced, StoreAway, StoreError
+from kraal.core.errors import Fenced, StoreError, StoreUnavailable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.kafka.offset_store import KafkaOffsets
@@ -157,7 +157,7 @@ def test_a_record_that_brokers_refuse_takes_its_whole_transaction_back(
     producer = one.claim(TaskId(name, 0), {"producer.override.compression.type": "none"})
     with pytest.raises(StoreError) as raised:
         _written(producer, small, [b"1", b"x" * 5000], 2)
-    assert not isinstance(raised.value, StoreAway)
+    assert not isinstance(raised.value, StoreUnavailable)
     assert lines(bootstrap, small) == []
     assert dict(one.load(name, {})) == {}
     producer.close()  # the task fails; its next start claims again

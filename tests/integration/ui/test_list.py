@@ -142,7 +142,7 @@ def test_the_list_and_a_connectors_page_follow_numbers_of_another_worker(visitor
             task, is_source=False, time=other.api.clock, windows=Windows(), publish=other.api.metrics.publish
         )
         other.api.metrics.record_start(task)
-        meter.state(State.RUNNING)
+        meter.record_state(State.RUNNING)
         listed = visitor.open(page_url(one.url.rstrip("/")))
         own = visitor.open(page_url(one.url.rstrip("/"), "connectors", "orders"), beside=listed)
         wait_until("the other worker was read", lambda: other.api.apps.streams.open > 0, timeout_s=10)

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from actors.messages.herder import DeleteConnector, RestartConnector, SetTargetState
-from kraal.core.errors import StoreAway, StoreError
+from kraal.core.errors import StoreError, StoreUnavailable
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import RunEvent, TaskSpec, Timed
@@ -281,7 +281,7 @@ def test_offsets_that_cannot_be_stored_are_failed_commits(seed: int) -> None:
 
     worker = EmbeddedWorker(seed=seed, offsets=MemoryOffsets(fault=fault))
     worker.create(NAME, config())
-    errors.append(StoreAway("the broker is away"))
+    errors.append(StoreUnavailable("the broker is away"))
     worker.fake.feed(T0, 1)
     worker.run()
     scrape = metrics(worker)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from kraal.engine.api import Failed, Opened, RunEvent, Stopped, Waiting
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.session.session import SparkAway
+from kraal.engine.session.session import SparkUnavailable
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner
 from tests.unit.engine.test_run_retries import DONE, SPEC, Fickle, Threads
@@ -49,7 +49,7 @@ class NeedsSpark(Fickle):
         def launch(done: Callable[[JobResult], None]) -> None:
             missing = self._stage.missing
             self.launched.put(done)
-            done(DONE if missing is None else SparkAway(missing))
+            done(DONE if missing is None else SparkUnavailable(missing))
 
         return launch
 

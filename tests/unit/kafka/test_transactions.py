@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kraal.core.errors import Fenced, StoreAway, StoreError, TopicUnusable
+from kraal.core.errors import Fenced, StoreError, StoreUnavailable, TopicUnusable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.kafka import topics
@@ -183,7 +183,7 @@ def test_offsets_alone_are_a_transaction(broker: Broker) -> None:
 def test_retriable_errors_abort_the_transaction_and_may_be_retried(broker: Broker, where: str) -> None:
     one = producer()
     broker.trouble[where] = [failure(TIMED_OUT, txn_requires_abort=True)]
-    with pytest.raises(StoreAway, match=r"^Failed to flush offsets and/or records for task x-0: "):
+    with pytest.raises(StoreUnavailable, match=r"^Failed to flush offsets and/or records for task x-0: "):
         written(one)
     assert broker.calls[-1] == "abort"
     assert (broker.open, broker.committed, one.is_open) == ([], [], False)
@@ -196,7 +196,7 @@ def test_a_record_that_timed_out_is_reported_with_the_state_of_its_topic(broker:
     broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
     one.write("lines", ROWS)
     broker.settings["on_delivery"](KafkaError(TIMED_OUT), message(1))
-    with pytest.raises(StoreAway, match="Message timed out: too few replicas of lines"):
+    with pytest.raises(StoreUnavailable, match="Message timed out: too few replicas of lines"):
         one.commit({})
 
 
@@ -207,7 +207,7 @@ def test_permanent_errors_abort_the_transaction_and_are_reported(broker: Broker)
     broker.settings["on_delivery"](KafkaError(TOO_LARGE), message(5000))
     with pytest.raises(StoreError) as raised:
         one.commit({})
-    assert not isinstance(raised.value, StoreAway)
+    assert not isinstance(raised.value, StoreUnavailable)
     assert (
         "A record of 5000 bytes for the topic 'lines' is larger than max.message.bytes=1000 of the topic"
         in (str(raised.value))
@@ -242,7 +242,9 @@ def test_batches_shrink_until_a_topic_with_unknown_limit_accepts_them(broker: Br
             one.commit({})
         errors.append(raised.value)
     assert sizes == [1, 24, 100, 500]
-    assert [type(error) for error in errors] == [StoreAway] * 3 + [StoreError], "4096 bytes hold one record"
+    assert [type(error) for error in errors] == [StoreUnavailable] * 3 + [StoreError], (
+        "4096 bytes hold one record"
+    )
     assert "A record of 3000 bytes" in str(errors[-1])
 
 
@@ -250,7 +252,7 @@ def test_a_record_that_the_producer_does_not_send_is_reported_with_its_setting(b
     broker.trouble["produce"] = [failure(TOO_LARGE)]
     with pytest.raises(StoreError, match=r"raise producer\.override\.max\.request\.size") as raised:
         producer().write("lines", {"value": [b"x" * 2_000_000]})
-    assert not isinstance(raised.value, StoreAway)
+    assert not isinstance(raised.value, StoreUnavailable)
     assert "is larger than max.request.size=1048576 of the producer" in str(raised.value)
 
 
@@ -288,7 +290,7 @@ def test_an_abort_that_cannot_be_done_now_is_done_before_the_next_write(broker: 
     one = producer()
     broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
     broker.trouble["abort"] = [failure(KafkaError._STATE)]
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         written(one)
     assert not one.is_open
     written(one)
@@ -345,7 +347,7 @@ def test_offsets_that_stay_in_the_workers_topic_are_not_deleted_from_the_connect
     transactions = own_topic(monkeypatch, WorkerOffsets(broker, error))
     with pytest.raises(StoreError, match=str(error)) as raised:
         transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None})
-    assert isinstance(raised.value, StoreAway) is not isinstance(error, TopicUnusable)
+    assert isinstance(raised.value, StoreUnavailable) is not isinstance(error, TopicUnusable)
     assert (broker.calls[-1], broker.committed) == ("abort", [])
 
 
@@ -379,7 +381,10 @@ def test_closing_takes_back_what_is_open(broker: Broker) -> None:
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(KafkaError._TRANSPORT, StoreAway), (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, StoreError)],
+    [
+        (KafkaError._TRANSPORT, StoreUnavailable),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, StoreError),
+    ],
 )
 def test_a_claim_fails_for_now_or_for_good(broker: Broker, code: int, kind: type[StoreError]) -> None:
     broker.trouble["init"] = [failure(code)]

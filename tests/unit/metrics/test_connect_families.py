@@ -172,7 +172,7 @@ def test_starts_are_counted_once_a_life() -> None:
 def test_removed_instances_leave_no_series() -> None:
     metrics, task = metrics_of(A, TaskId(A, 0)), TaskId(A, 0)
     meter = TaskMeter(task, is_source=False, time=Watch(), windows=Windows(), publish=metrics.publish)
-    meter.state(State.RUNNING)
+    meter.record_state(State.RUNNING)
     metrics.has_partitions(task, 3)
     metrics.record_state(task, State.RUNNING, "1")
     metrics.remove(task)
@@ -235,7 +235,7 @@ def test_rebalance_without_a_start_does_not_end() -> None:
 
 def test_totals_are_counters_and_all_else_gauges() -> None:
     metrics, task = metrics_of(TaskId(A, 0)), TaskId(A, 0)
-    TaskMeter(task, is_source=True, time=Watch(), windows=Windows(), publish=metrics.publish).state(
+    TaskMeter(task, is_source=True, time=Watch(), windows=Windows(), publish=metrics.publish).record_state(
         State.RUNNING
     )
     page = shown(snapshot({}), metrics)
@@ -257,10 +257,10 @@ def test_a_thousand_connectors_take_little_time_and_come_in_pieces() -> None:
     metrics = metrics_of(*connectors, *tasks)
     for task in tasks:
         meter = TaskMeter(task, is_source=True, time=Watch(), windows=Windows(), publish=metrics.publish)
-        meter.state(State.RUNNING)
-        meter.batch(records=5, duration_s=0.1, poll_s=0.01)
-        meter.committing()
-        meter.committed()
+        meter.record_state(State.RUNNING)
+        meter.record_batch(records=5, duration_s=0.1, poll_s=0.01)
+        meter.record_commit_start()
+        meter.record_commit()
     state = snapshot({name: [State.RUNNING, State.RUNNING] for name in connectors})
     began_s = time.thread_time()
     pieces = [

@@ -36,8 +36,8 @@ def worker(*, is_source: bool = True) -> MetricsRegistry:
     metrics = metrics_of(JAVA, PYTHON)
     for task in (JAVA, PYTHON):
         meter = TaskMeter(task, is_source=is_source, time=Watch(), windows=Windows(), publish=metrics.publish)
-        meter.state(State.RUNNING)
-        meter.batch(records=3, duration_s=1, poll_s=1)
+        meter.record_state(State.RUNNING)
+        meter.record_batch(records=3, duration_s=1, poll_s=1)
     return metrics
 
 

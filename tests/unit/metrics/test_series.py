@@ -61,7 +61,7 @@ class Story:
         meter = TaskMeter(
             task, is_source=is_source, time=self.watch, windows=Windows(), publish=self.metrics.publish
         )
-        meter.state(State.RUNNING)
+        meter.record_state(State.RUNNING)
         self.metrics.record_state(task, State.RUNNING, "1.0")
         return meter
 
@@ -79,14 +79,14 @@ def test_each_sample_has_the_rate_and_the_mean_times_of_its_five_seconds() -> No
     meter = story.task(A0, is_source=True)
     story.step()
     for write_s, commit_s in ((0.5, 0.25), (1.5, 0.25)):
-        meter.batch(records=10, duration_s=write_s, poll_s=0.125)
-        meter.committing()
+        meter.record_batch(records=10, duration_s=write_s, poll_s=0.125)
+        meter.record_commit_start()
         story.watch.seconds += commit_s
-        meter.committed()
+        meter.record_commit()
     story.watch.seconds -= 0.5
     story.step()
     story.step()
-    meter.batch(records=1, duration_s=0.01, poll_s=0.003)
+    meter.record_batch(records=1, duration_s=0.01, poll_s=0.003)
     story.step()
     assert story.column("records_per_second") == [0, 4, 0, 0.2]
     assert story.column("poll_ms") == [None, 125, None, 3]
@@ -101,17 +101,17 @@ def test_the_backlog_is_that_at_the_end_while_the_task_runs() -> None:
     story.step()
     story.metrics.has_backlog(A0, 120)
     story.step()
-    meter.state(State.PAUSED)
+    meter.record_state(State.PAUSED)
     story.step()
     assert story.column("backlog_records") == [None, 120, None]
 
 
 def test_a_task_that_starts_again_counts_from_zero() -> None:
     story = Story()
-    story.task(A0).batch(records=50, duration_s=1, poll_s=0)
+    story.task(A0).record_batch(records=50, duration_s=1, poll_s=0)
     story.step()
     again = story.task(A0)
-    again.batch(records=5, duration_s=0.5, poll_s=0)
+    again.record_batch(records=5, duration_s=0.5, poll_s=0)
     story.step()
     assert story.column("records_per_second") == [10, 1]
     assert story.column("write_ms") == [1000, 500]
@@ -148,7 +148,7 @@ def test_samples_since_a_time(since_ms: int, start_ms: int, values: list[float])
     story = Story()
     meter = story.task(A0)
     for records in (0, 5, 10):
-        meter.batch(records=records, duration_s=0, poll_s=0)
+        meter.record_batch(records=records, duration_s=0, poll_s=0)
         story.step()
     samples = story.series.of(A, BEGAN_MS + since_ms)
     assert (samples.start_ms, samples.count) == (BEGAN_MS + start_ms, len(values))
@@ -159,7 +159,7 @@ def test_samples_expire_after_ten_minutes() -> None:
     story = Story()
     meter = story.task(A0)
     for number in range(SAMPLES + 30):
-        meter.batch(records=5 * number, duration_s=0, poll_s=0)
+        meter.record_batch(records=5 * number, duration_s=0, poll_s=0)
         story.step()
     assert story.column("records_per_second") == list(range(30, SAMPLES + 30))
     assert story.series.of(A).start_ms == BEGAN_MS + 30 * STEP_MS
@@ -169,7 +169,7 @@ def test_missed_samples_are_gaps() -> None:
     story = Story()
     meter = story.task(A0)
     story.step()
-    meter.batch(records=30, duration_s=0, poll_s=0)
+    meter.record_batch(records=30, duration_s=0, poll_s=0)
     story.step(3)
     assert story.column("records_per_second") == [0, None, None, 2], "30 records in 15 s"
     story.step(1000)
@@ -190,7 +190,7 @@ def test_sampling_waits_for_the_interval() -> None:
 
 def test_a_removed_task_disappears_when_its_last_sample_expires() -> None:
     story = Story()
-    story.task(A0).batch(records=5, duration_s=0, poll_s=0)
+    story.task(A0).record_batch(records=5, duration_s=0, poll_s=0)
     story.step()
     story.metrics.remove(A0)
     for number in range(1, SAMPLES):
@@ -206,8 +206,8 @@ def test_a_connector_s_recent_rate_is_the_sum_of_its_tasks() -> None:
     one, two = story.task(A0), story.task(A1)
     story.task(B0)
     story.step()
-    one.batch(records=5, duration_s=0, poll_s=0)
-    two.batch(records=10, duration_s=0, poll_s=0)
+    one.record_batch(records=5, duration_s=0, poll_s=0)
+    two.record_batch(records=10, duration_s=0, poll_s=0)
     story.step()
     story.metrics.remove(A1)
     story.step()
@@ -258,11 +258,11 @@ def test_a_continuous_run_reports_its_times() -> None:
     story = Story()
     meter = story.task(A0, is_source=True)
     story.step()
-    meter.batch(records=10, duration_s=4, poll_s=0, continuous=True)
-    meter.timed(poll=NO_PHASE.more(80, 2), write=NO_PHASE, commit=NO_PHASE.more(7, 1))
-    meter.timed(poll=NO_PHASE.more(40, 2), write=NO_PHASE, commit=NO_PHASE)
+    meter.record_batch(records=10, duration_s=4, poll_s=0, continuous=True)
+    meter.record_phases(poll=NO_PHASE.more(80, 2), write=NO_PHASE, commit=NO_PHASE.more(7, 1))
+    meter.record_phases(poll=NO_PHASE.more(40, 2), write=NO_PHASE, commit=NO_PHASE)
     story.step()
-    meter.timed(poll=NO_PHASE, write=NO_PHASE.more(5, 1), commit=NO_PHASE)
+    meter.record_phases(poll=NO_PHASE, write=NO_PHASE.more(5, 1), commit=NO_PHASE)
     story.step()
     assert story.column("poll_ms") == [None, 30, None]
     assert story.column("write_ms") == [None, None, 5]
@@ -281,7 +281,7 @@ def test_listeners_receive_connectors_with_changed_metrics() -> None:
     heard.clear()
     story.step()
     assert heard == [], "nothing has changed"
-    meter.batch(records=5, duration_s=0, poll_s=0)
+    meter.record_batch(records=5, duration_s=0, poll_s=0)
     story.step()
     assert heard == [{A}]
     story.metrics.has_backlog(B0, 7)
@@ -293,7 +293,7 @@ def test_listeners_receive_connectors_with_changed_metrics() -> None:
     story.step()
     assert heard == []
     end()
-    meter.batch(records=5, duration_s=0, poll_s=0)
+    meter.record_batch(records=5, duration_s=0, poll_s=0)
     story.step()
     assert heard == []
 
@@ -324,7 +324,7 @@ def test_the_samples_are_bounded_in_bytes(caplog: pytest.LogCaptureFixture) -> N
     tasks = [TaskId(ConnectorName(f"c{number}"), 0) for number in range(most + 50)]
     meters = [story.task(task) for task in tasks]
     for meter in meters:
-        meter.batch(records=1, duration_s=0, poll_s=0)
+        meter.record_batch(records=1, duration_s=0, poll_s=0)
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -345,9 +345,9 @@ def test_a_sample_of_a_thousand_busy_tasks_takes_little_time() -> None:
     took_s = []
     for _ in range(10):
         for meter in meters:
-            meter.batch(records=5, duration_s=0.1, poll_s=0)
-            meter.committing()
-            meter.committed()
+            meter.record_batch(records=5, duration_s=0.1, poll_s=0)
+            meter.record_commit_start()
+            meter.record_commit()
         began_s = time.thread_time()
         story.step()
         took_s.append(time.thread_time() - began_s)

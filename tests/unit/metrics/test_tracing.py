@@ -67,12 +67,12 @@ def _seconds(nanoseconds: int | None) -> float:
 
 def test_a_batch_of_a_source_has_a_poll_a_write_and_a_commit() -> None:
     story = Story(is_source=True)
-    story.after(10).batch(
+    story.after(10).record_batch(
         records=90, read=100, duration_s=2.0, poll_s=0.5, way="lane", errors=ErrorCounts(errors=10)
     )
-    story.meter.committing()
+    story.meter.record_commit_start()
     assert story.spans() == {}
-    story.after(0.25).committed()
+    story.after(0.25).record_commit()
     assert story.times() == {
         "batch": (7.5, 10.25), "poll": (7.5, 8.0), "write": (8.0, 10.0), "commit": (10.0, 10.25)
     }  # fmt: skip
@@ -90,45 +90,45 @@ def test_a_batch_of_a_source_has_a_poll_a_write_and_a_commit() -> None:
 
 def test_a_batch_of_a_sink_has_no_poll() -> None:
     story = Story(is_source=False)
-    story.after(10).batch(records=5, duration_s=2.0, poll_s=0.5)
-    story.meter.committing()
-    story.after(1).committed()
+    story.after(10).record_batch(records=5, duration_s=2.0, poll_s=0.5)
+    story.meter.record_commit_start()
+    story.after(1).record_commit()
     assert story.times() == {"batch": (8.0, 11.0), "write": (8.0, 10.0), "commit": (10.0, 11.0)}
 
 
 def test_a_commit_lasts_from_its_first_try() -> None:
     story = Story(is_source=False)
-    story.after(10).batch(records=5, duration_s=2.0, poll_s=0)
-    story.meter.committing()
-    story.after(3).commit_refused()
-    story.after(1).committed()
+    story.after(10).record_batch(records=5, duration_s=2.0, poll_s=0)
+    story.meter.record_commit_start()
+    story.after(3).record_commit_failure()
+    story.after(1).record_commit()
     assert story.times()["commit"] == (10.0, 14.0)
 
 
 def test_a_transaction_has_the_commit_in_its_write() -> None:
     story = Story(is_source=True)
-    story.after(10).batch(records=5, duration_s=2.0, poll_s=0)
-    story.meter.transaction(5)
-    story.after(0.1).committed()
+    story.after(10).record_batch(records=5, duration_s=2.0, poll_s=0)
+    story.meter.record_transaction(5)
+    story.after(0.1).record_commit()
     assert story.times() == {"batch": (8.0, 10.0), "write": (8.0, 10.0)}
     assert dict(story.spans()["batch"].attributes or {})["kraal.records.in_transaction"] == 5
 
 
 def test_continuous_writing_has_no_phases() -> None:
     story = Story(is_source=True)
-    story.after(10).batch(records=5, duration_s=2.0, poll_s=0, continuous=True)
-    story.meter.committed()
+    story.after(10).record_batch(records=5, duration_s=2.0, poll_s=0, continuous=True)
+    story.meter.record_commit()
     assert story.times() == {"batch": (8.0, 10.0)}
 
 
 def test_a_task_that_fails_before_its_offsets_are_stored_ends_the_span_with_an_error() -> None:
     story = Story(is_source=False)
-    story.after(10).batch(records=5, duration_s=2.0, poll_s=0)
-    story.meter.committing()
-    story.after(1).failed()
+    story.after(10).record_batch(records=5, duration_s=2.0, poll_s=0)
+    story.meter.record_commit_start()
+    story.after(1).record_failure()
     assert not story.spans()["batch"].status.is_ok
-    story.meter.failed()
-    story.meter.committed()
+    story.meter.record_failure()
+    story.meter.record_commit()
     assert len(story.spans()) == 2
 
 
@@ -142,11 +142,13 @@ def test_a_traced_task_has_the_same_metrics() -> None:
         publish=lambda _, numbers: untraced.append(numbers),
     )
     for meter in (story.meter, plain):
-        meter.batch(records=3, read=4, duration_s=2.0, poll_s=0.5, way="lane", errors=ErrorCounts(errors=1))
-        meter.committing()
-        meter.committed()
-        meter.transaction(3)
-        meter.failed(ErrorCounts(skipped=1))
+        meter.record_batch(
+            records=3, read=4, duration_s=2.0, poll_s=0.5, way="lane", errors=ErrorCounts(errors=1)
+        )
+        meter.record_commit_start()
+        meter.record_commit()
+        meter.record_transaction(3)
+        meter.record_failure(ErrorCounts(skipped=1))
     assert story.published[-1] == untraced[-1]
 
 

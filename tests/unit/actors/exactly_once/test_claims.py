@@ -18,7 +18,7 @@ from actors.messages.herder import (
     SetTargetState,
 )
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
-from kraal.core.errors import Conflict, Fenced, KraalError, StoreAway, StoreError
+from kraal.core.errors import Conflict, Fenced, KraalError, StoreError, StoreUnavailable
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Shown
 from kraal.core.records import Entry
@@ -160,7 +160,7 @@ def test_a_claim_that_cannot_be_made_for_now_is_made_later(seed: int) -> None:
     cluster, transactions = made(seed)
 
     def away(_: TaskId) -> None:
-        raise StoreAway("no broker answers")
+        raise StoreUnavailable("no broker answers")
 
     transactions.on_claim = away
     cluster.create(X, config(1))
@@ -175,7 +175,7 @@ def test_a_task_that_is_stopped_while_it_waits_never_claims(seed: int) -> None:
     cluster, transactions = made(seed)
 
     def away(_: TaskId) -> None:
-        raise StoreAway("no broker answers")
+        raise StoreUnavailable("no broker answers")
 
     transactions.on_claim = away
     cluster.create(X, config(1))

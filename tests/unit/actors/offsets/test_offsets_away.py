@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.core.errors import StoreAway, StoreError
+from kraal.core.errors import StoreError, StoreUnavailable
 from kraal.core.ids import ConnectorName
 from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.plugins import FAKE_SOURCE
@@ -27,7 +27,7 @@ def worker_whose_store_raises(error: StoreError, seed: int) -> tuple[EmbeddedWor
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_task_waits_for_an_unavailable_store_and_logs_it(seed: int) -> None:
-    worker, errors = worker_whose_store_raises(StoreAway("no broker answers"), seed)
+    worker, errors = worker_whose_store_raises(StoreUnavailable("no broker answers"), seed)
     worker.create(NAME, CONFIG)
     worker.advance(10)
     assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]

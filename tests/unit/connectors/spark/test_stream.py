@@ -26,7 +26,7 @@ from kraal.connectors.spark.stream_checkpoint import (
     query_in,
 )
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.streaming.polled_query import Batch, GivenUp, Handover, NotPlanned
+from kraal.engine.streaming.polled_query import Batch, BatchNotWritten, Handover, NotPlanned
 from kraal.plugins.api import SourceBatch, TaskContext
 
 TIMEOUT_S = 20.0
@@ -47,7 +47,7 @@ class Spark:
         self._thread.start()
 
     def _run(self, number: int) -> None:
-        with suppress(GivenUp):
+        with suppress(BatchNotWritten):
             while True:
                 (self._checkpoint / "offsets" / str(number)).write_text("")
                 frame: Any = f"rows of {number}"

@@ -169,7 +169,7 @@ def test_unfit_executor_python_is_diagnosed(text: str, says: str) -> None:
 
 
 def test_start_failure_reports_unfit_executors() -> None:
-    unfit = executors.ExecutorsUnfit("Executors have no /p; set spark.pyspark.python")
+    unfit = executors.ExecutorsUnusable("Executors have no /p; set spark.pyspark.python")
     unfit.__cause__ = OSError("error=2, No such file or directory")
     assert start_failure(unfit) == "Executors have no /p; set spark.pyspark.python"
     assert start_failure(OSError("a full disk")) == "OSError: a full disk"
@@ -228,7 +228,7 @@ def test_a_wait_for_executors_is_told_and_ends_with_the_application() -> None:
             reasons.append(why)
             session.stopped = True
 
-        with pytest.raises(executors.ExecutorsUnfit, match="did not accept the application, or ended it"):
+        with pytest.raises(executors.ExecutorsUnusable, match="did not accept the application, or ended it"):
             executors.await_executor(session, MASTER, report, lambda: False)  # type: ignore[arg-type]
     assert reasons == [f"Spark waits for executors of {MASTER}: are its cores and memory in use by others?"]
 
@@ -253,7 +253,7 @@ def test_a_module_that_executors_lack_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_a_shared_folder_without_the_worker_is_told(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with (
-        pytest.raises(executors.ExecutorsUnfit, match="where the worker cannot write"),
+        pytest.raises(executors.ExecutorsUnusable, match="where the worker cannot write"),
         executors.markers_in([str(tmp_path), str(missing)]),
     ):
         pass

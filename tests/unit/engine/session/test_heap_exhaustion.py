@@ -22,13 +22,13 @@ from kraal.engine.session.heap_exhaustion import (
     sentence,
     takes_turns,
 )
-from kraal.engine.session.session import SparkAway
+from kraal.engine.session.session import SparkUnavailable
 from kraal.plugins.api import RetriableError
 
 RULES = HeapRules(deaths=3, quarantine_s=600.0)
 A, B, C = (TaskId(ConnectorName(name), 0) for name in "abc")
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
-LOST = SparkAway("Spark's JVM ended")
+LOST = SparkUnavailable("Spark's JVM ended")
 
 
 def test_each_task_that_was_at_work_becomes_a_suspect() -> None:

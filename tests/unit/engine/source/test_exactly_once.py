@@ -15,7 +15,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.config.connector.batches import Batches
-from kraal.core.errors import Fenced, StoreAway
+from kraal.core.errors import Fenced, StoreUnavailable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, TaskSpec
@@ -181,7 +181,7 @@ def test_each_poll_is_a_transaction_and_leaves_no_offsets_to_store() -> None:
 @pytest.mark.parametrize("where", ["write", "commit"])
 def test_a_transaction_that_may_be_done_again_is_the_same_batch_again(where: str) -> None:
     one, _, transactions = work()
-    transactions.trouble[where] = [StoreAway("no broker answers")]
+    transactions.trouble[where] = [StoreUnavailable("no broker answers")]
     launch = one.poll(asked=True)
     first = run(launch)
     assert isinstance(first, RetriableError)
@@ -226,8 +226,8 @@ def test_an_interval_ends_before_a_pause_or_a_stop() -> None:
 def test_a_failure_after_an_earlier_batch_of_the_transaction_is_not_retried() -> None:
     one, _, transactions = work(INTERVAL)
     run(one.poll(asked=True))
-    transactions.trouble["write"] = [StoreAway("no broker answers")]
-    assert isinstance(run(one.poll(asked=True)), StoreAway)
+    transactions.trouble["write"] = [StoreUnavailable("no broker answers")]
+    assert isinstance(run(one.poll(asked=True)), StoreUnavailable)
     assert transactions.committed == []
 
 

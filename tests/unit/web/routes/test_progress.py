@@ -39,7 +39,7 @@ def meter_of(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
     meter = TaskMeter(
         task, is_source=is_source, time=api.clock, windows=Windows(), publish=api.metrics.publish
     )
-    meter.state(State.RUNNING)
+    meter.record_state(State.RUNNING)
     return meter
 
 
@@ -61,10 +61,10 @@ def test_the_progress_of_a_source(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter = meter_of(api, T0)
     errors = ErrorCounts(errors=4, skipped=3, logged=2, dead_letters=1, failures=9)
-    meter.batch(records=40, read=44, duration_s=0.04567, poll_s=0.0125, errors=errors)
-    meter.committing()
+    meter.record_batch(records=40, read=44, duration_s=0.04567, poll_s=0.0125, errors=errors)
+    meter.record_commit_start()
     api.clock.advance_to(0.5)
-    meter.committed()
+    meter.record_commit()
     api.clock.advance_to(STEP_S)
     api.series.sample()
     api.metrics.follow(T0)(busy=True)
@@ -88,7 +88,7 @@ def test_the_progress_of_a_source(api: Api) -> None:
 
 def test_a_running_sink_has_a_backlog(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
-    meter_of(api, T0, is_source=False).batch(records=1, duration_s=0.25, poll_s=0.0)
+    meter_of(api, T0, is_source=False).record_batch(records=1, duration_s=0.25, poll_s=0.0)
     assert of_status(api)["tasks"][0]["backlog_records"] is None, "it has told nothing yet"
     api.metrics.has_backlog(T0, 17)
     [task] = of_status(api)["tasks"]
@@ -101,7 +101,7 @@ def test_a_running_sink_has_a_backlog(api: Api) -> None:
 def test_java_tasks_have_the_metrics_of_their_jvm(api: Api) -> None:
     api.herder.put("c", {}, tasks=2)
     for task in (T0, T1):
-        meter_of(api, task).batch(records=5, duration_s=60, poll_s=0, continuous=True)
+        meter_of(api, task).record_batch(records=5, duration_s=60, poll_s=0, continuous=True)
     api.java.tasks = {T0: None, T1: None}
     api.java.tells = {
         T1: {
@@ -122,7 +122,7 @@ def test_java_tasks_have_the_metrics_of_their_jvm(api: Api) -> None:
 def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     api.herder.put("d", {})
-    meter_of(api, T0).batch(records=5, duration_s=0, poll_s=0)
+    meter_of(api, T0).record_batch(records=5, duration_s=0, poll_s=0)
     plain = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
     alone = get_valid(api, f"{LIST}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
@@ -159,7 +159,7 @@ def test_answers_are_not_cached(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter = meter_of(api, T0)
     assert of_status(api)["tasks"][0]["records_total"] == 0
-    meter.batch(records=5, duration_s=0, poll_s=0)
+    meter.record_batch(records=5, duration_s=0, poll_s=0)
     assert of_status(api)["tasks"][0]["records_total"] == 5
 
 
@@ -176,7 +176,7 @@ def test_the_series_of_a_connector(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter = meter_of(api, T0, is_source=False)
     for number in (1, 2):
-        meter.batch(records=10 * number, duration_s=0.5, poll_s=0)
+        meter.record_batch(records=10 * number, duration_s=0.5, poll_s=0)
         api.metrics.has_backlog(T0, number)
         api.clock.advance_to(number * STEP_S)
         api.series.sample()
@@ -247,7 +247,7 @@ def test_all_workers_of_a_connector_are_queried(
     ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
     stub.status, stub.body = 200, b'{"c":{}}'
     for meter in in_group({0: follower, 1: leader}, {2: java, 3: "no worker/at:1"}):
-        meter.batch(records=10, duration_s=0, poll_s=0)
+        meter.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
     for response in (
         ask(follower, f"{STATUS}?expand=progress")["progress"],
@@ -280,12 +280,12 @@ def test_series_are_merged_and_keep_what_a_task_did_elsewhere(
     stub.status, stub.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     sample(follower, leader)
     one, two = in_group({0: follower, 1: leader}, {2: urlsplit(url).netloc})
-    one.batch(records=5, duration_s=0, poll_s=0)
-    two.batch(records=10, duration_s=0, poll_s=0)
+    one.record_batch(records=5, duration_s=0, poll_s=0)
+    two.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
     moved = meter_of(leader.api, T0)
     follower.api.metrics.remove(T0)
-    moved.batch(records=15, duration_s=0, poll_s=0)
+    moved.record_batch(records=15, duration_s=0, poll_s=0)
     sample(follower, leader)
     now_ms = follower.api.clock.wall_ms()
     response = ask(follower, f"{SERIES}?since_ms={now_ms - 10_000}")
