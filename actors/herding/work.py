@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.messages.worker import Assign
-from kraal.cluster.state.wanted_work import Assignment, Wanted, changes, wanted_of
-from kraal.core.ids import TargetState, TaskId, connector_of
+from kraal.cluster.state.wanted_work import Adopted, Assignment, Wanted, changes, wanted_of
+from kraal.core.ids import TaskId, connector_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from actors.runtime.mailbox import Address
     from kraal.cluster.state.cluster_state import ConnectorEntry
     from kraal.core.ids import ConnectorName, Instance
-
-_ADOPTED: Mapping[str, str] = {}
-"""Config of adopted instances that have not been compared yet."""
 
 
 class Work:
@@ -53,7 +50,7 @@ class Work:
         """Those of them that are no longer wanted."""
         self._suspended: dict[ConnectorName, int] = {}
         """Connectors whose tasks stop until an assignment is based on these task configs or newer ones."""
-        self._wanted: dict[ConnectorName, dict[Instance, Wanted]] = {}
+        self._wanted: dict[ConnectorName, dict[Instance, Wanted | Adopted]] = {}
 
     @property
     def assignment(self) -> Assignment:
@@ -70,8 +67,8 @@ class Work:
         """Whether an instance that is no longer wanted still runs."""
         return bool(self._leaving)
 
-    def wanted_instances(self, name: ConnectorName) -> Mapping[Instance, Wanted]:
-        """Return the instances of a connector that are assigned to the worker actor."""
+    def wanted_instances(self, name: ConnectorName) -> Mapping[Instance, Wanted | Adopted]:
+        """Return the instances of a connector that this herder, or an earlier one, assigned to the worker actor."""
         return self._wanted.get(name, {})
 
     def assign(self, assignment: Assignment) -> set[ConnectorName]:
@@ -104,7 +101,7 @@ class Work:
                 after = {i: w for i, w in after.items() if not isinstance(i, TaskId)}
             delta.update(changes(self._wanted.get(name, {}), after))
             if after:
-                self._wanted[name] = after
+                self._wanted[name] = {**after}
             else:
                 self._wanted.pop(name, None)
         if delta:
@@ -125,18 +122,19 @@ class Work:
             tasks=frozenset(i for i in running if isinstance(i, TaskId)),
         )
         for instance, fact in running.items():
-            # The target is unknown; STOPPED differs from any running instance's, so the target is sent again.
-            placeholder = Wanted(
-                incarnation=fact.incarnation, target=TargetState.STOPPED, connector_config=_ADOPTED
-            )
-            self._wanted.setdefault(connector_of(instance), {})[instance] = placeholder
+            self._wanted.setdefault(connector_of(instance), {})[instance] = Adopted(fact.incarnation)
             self._announced.add(instance)
 
     def resend(self, running: Mapping[Instance, InstanceChanged]) -> None:
-        """Repeat all wanted instances: the worker may have died with a message in its mailbox."""
-        delta: dict[Instance, Wanted | None] = {i: None for i in running if i in self._announced}
-        for wanted in self._wanted.values():
-            delta.update(wanted)
+        """Repeat all wanted instances: the worker may have died with a message in its mailbox.
+
+        Adopted instances stay as they are until they are compared with an assignment.
+        """
+        current = {i: w for instances in self._wanted.values() for i, w in instances.items()}
+        delta: dict[Instance, Wanted | None] = {
+            i: None for i in running if i in self._announced and i not in current
+        }
+        delta.update((i, w) for i, w in current.items() if isinstance(w, Wanted))
         self._worker.tell(Assign(delta))
 
     def announced_connectors(self) -> set[ConnectorName]:
@@ -147,7 +145,7 @@ class Work:
         """Note that the worker has stopped an instance, and forget it unless it is wanted again."""
         name = connector_of(instance)
         wanted = self._wanted.get(name, {})
-        if instance in wanted and wanted[instance].connector_config is _ADOPTED:
+        if isinstance(wanted.get(instance), Adopted):
             del wanted[instance]  # wanted by an earlier herder; it is not started again
         if instance not in self.wanted_instances(name):
             self._announced.discard(instance)

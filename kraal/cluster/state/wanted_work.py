@@ -46,6 +46,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopted:
+    """A running instance that an earlier herder assigned; only the worker has its target state."""
+
+    incarnation: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
 class Everything:
     """All work of a cluster state, for the one worker of a standalone group."""
 
@@ -96,13 +103,17 @@ def wanted_of(
 
 
 def changes(
-    before: Mapping[Instance, Wanted], after: Mapping[Instance, Wanted]
+    before: Mapping[Instance, Wanted | Adopted], after: Mapping[Instance, Wanted]
 ) -> dict[Instance, Wanted | None]:
-    """Return the differences: None for instances no longer wanted. A changed config alone does not affect a task."""
+    """Return the differences: None for instances no longer wanted. A changed config alone does not affect a task.
+
+    An adopted instance always differs.
+    """
     changed: dict[Instance, Wanted | None] = {i: None for i in before if i not in after}
     for instance, wanted in after.items():
         old = before.get(instance)
-        if old is None or (old.incarnation, old.target) != (wanted.incarnation, wanted.target):
+        same = isinstance(old, Wanted) and old.target is wanted.target
+        if old is None or not same or old.incarnation != wanted.incarnation:
             changed[instance] = wanted
     return changed
 

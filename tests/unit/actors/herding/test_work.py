@@ -1,0 +1,86 @@
+"""Work of a restarted herder: it adopts running instances, whose target states it does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.herding.work import Work
+from actors.messages.herder import InstanceChanged, SetTargetState
+from actors.messages.worker import Assign
+from actors.runtime.mailbox import Address
+from kraal.cluster.state.cluster_state import ConnectorEntry
+from kraal.cluster.state.wanted_work import Assignment, Incarnation
+from kraal.core.ids import ConnectorName, Instance, State, TargetState, TaskId
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+TASK = TaskId(NAME, 0)
+LIFE = Incarnation(3)
+REPORT: dict[Instance, InstanceChanged] = {
+    instance: InstanceChanged(instance=instance, incarnation=LIFE, state=State.RUNNING)
+    for instance in (NAME, TASK)
+}
+ASSIGNED = Assignment(connectors=frozenset([NAME]), tasks=frozenset([TASK]))
+
+
+def adopt(target: TargetState) -> tuple[Work, list[Assign]]:
+    """Return work that has adopted a connector with one task, and the messages that it sends to the worker."""
+    entry = ConnectorEntry(
+        name=NAME, config={}, target=target, tasks=({},), task_count=1, version=3, tasks_version=3
+    )
+    messages: list[Assign] = []
+
+    def deliver(message: object) -> bool:
+        assert isinstance(message, Assign)
+        messages.append(message)
+        return True
+
+    worker = Address("worker")
+    worker.bind(deliver)
+    work = Work(worker=worker, connectors=lambda: {NAME: entry}, is_live=lambda: True, restart_counts={})
+    work.adopt(REPORT)
+    return work, messages
+
+
+@pytest.mark.parametrize("target", TargetState)
+def test_adopted_instances_are_sent_every_target_state(target: TargetState) -> None:
+    work, messages = adopt(target)
+    work.assign(ASSIGNED)
+    work.apply([NAME])
+    [assign] = messages
+    targets = {i: None if wanted is None else wanted.target for i, wanted in assign.changes.items()}
+    assert targets == {NAME: target, TASK: None if target is TargetState.STOPPED else target}
+    work.apply([NAME])
+    assert messages == [assign]  # nothing differs any more
+
+
+def test_a_worker_restarted_before_the_assignment_keeps_adopted_instances() -> None:
+    work, messages = adopt(TargetState.STARTED)
+    work.resend(REPORT)
+    assert [dict(assign.changes) for assign in messages] == [{}]
+
+
+def test_an_adopted_instance_that_stops_is_not_started_again() -> None:
+    work, _ = adopt(TargetState.STARTED)
+    for instance in REPORT:
+        work.on_instance_stopped(instance)
+    assert not work.announced
+    assert not work.wanted_instances(NAME)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("target", [TargetState.STOPPED, TargetState.PAUSED])
+def test_a_connector_stops_or_pauses_although_the_herder_dies_meanwhile(
+    target: TargetState, seed: int
+) -> None:
+    for messages in range(12):
+        worker = EmbeddedWorker(seed=seed)
+        worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+        worker.assembly.herder.question(SetTargetState(name=NAME, target=target))
+        for _ in range(messages):
+            worker.scheduler.step()
+        worker.crash("herder")
+        worker.advance(5)
+        if worker.snapshot.config.connectors[NAME].target is target:  # written before the death
+            assert worker.states(NAME)[0] == target, f"after {messages} messages"
