@@ -13,7 +13,6 @@ after it has both, so that it adopts running instances instead of restarting the
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.herding.fencing_rounds import FencingRounds
@@ -72,7 +71,7 @@ from kraal.cluster.state.config_replay import (
 from kraal.cluster.state.status_replay import apply_status
 from kraal.cluster.views.snapshot import missing_plugins
 from kraal.core.errors import Fenced, StoreError, Unavailable
-from kraal.core.ids import ConnectorName, Instance
+from kraal.core.ids import ConnectorName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -162,7 +161,7 @@ class Herder:
             case Begin():
                 self._start.begin()
             case WorkerReport():
-                self._on_report(message.running)
+                self._on_report(message)
             case KafkaClusterFound():
                 self._state.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
@@ -181,19 +180,20 @@ class Herder:
             if missing is not None and self._state.refuse is not None:
                 self._state.refuse(missing)
                 return
-            self._book.begin(report)
-            self._restarts.resume(report.values())
+            self._book.begin(report.running)
+            self._restarts.resume(report.running.values())
             self._rebalances.begin()
             self._handle_config_events(self._missed, self._state.snapshot.config.connectors)
 
-    def _on_report(self, running: Mapping[Instance, InstanceChanged]) -> None:
+    def _on_report(self, report: WorkerReport) -> None:
         """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
         if self._state.live:
+            running = report.running
             self._state.work.resend(running)
             self._book.resume(running.values())
             self._restarts.resume(running.values())
         else:
-            self._start.on_report(running)
+            self._start.on_report(report)
             self._go_live_if_ready()
 
     def _on_reborn(self, address: Address) -> None:

@@ -165,7 +165,8 @@ class Worker:
             for i, life in lives.items()
             if life is not None
         }
-        self._herder.tell(WorkerReport(running=facts))
+        wanted = {i: s.wanted.incarnation for i, s in self._slots.items() if s.wanted is not None}
+        self._herder.tell(WorkerReport(running=facts, wanted=wanted))
         for slot in self._slots.values():
             if slot.configs is not None:
                 self._herder.tell(slot.configs)

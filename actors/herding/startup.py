@@ -7,17 +7,16 @@ commands are accepted, early ones first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from actors.messages.herder import InstanceChanged, RecordsRead
+from actors.messages.herder import RecordsRead, WorkerReport
 from actors.messages.stores import Replay
 from actors.messages.worker import ReportWork
 from actors.runtime.mailbox import Reply
 from kraal.cluster.state.wanted_work import adopted_restarts
 from kraal.core.errors import Unavailable
-from kraal.core.ids import Instance
 
 if TYPE_CHECKING:
     from actors.herding.requests import Command
@@ -39,7 +38,7 @@ class Start:
         self._number = state.writes.next_token()
         self._read_up_to = {"config": 0, "status": 0}
         self._behind = {"config", "status"}
-        self._report: Mapping[Instance, InstanceChanged] | None = None
+        self._report: WorkerReport | None = None
         self._early: list[tuple[float, Command, Reply[Any]]] = []
         """Commands that arrived during startup, with the time."""
         self._waiting: list[tuple[bool, Reply[None]]] = []
@@ -71,9 +70,9 @@ class Start:
         """Note that a log was read to the end that it had at the start of the replay."""
         self._behind.discard(topic)
 
-    def on_report(self, running: Mapping[Instance, InstanceChanged]) -> None:
+    def on_report(self, report: WorkerReport) -> None:
         """Store the worker's report."""
-        self._report = running
+        self._report = report
 
     def on_change(self) -> None:
         """Request a new report, because an instance has changed since the last one."""
@@ -81,16 +80,16 @@ class Start:
             self._report = None
             self._state.actors.worker.tell(ReportWork())
 
-    def complete(self) -> Mapping[Instance, InstanceChanged] | None:
+    def complete(self) -> WorkerReport | None:
         """Go live, once, when everything is known, and return the worker's report; otherwise None."""
         state, report = self._state, self._report
         if state.live or self._behind or report is None:
             return None
-        running = {instance: fact.incarnation for instance, fact in report.items()}
+        running = {instance: fact.incarnation for instance, fact in report.running.items()}
         for instance, restarts in adopted_restarts(running, state.snapshot.config).items():
             # An earlier herder may have wanted one more restart and died before the worker started it.
             state.work.restore_restarts(instance, restarts)
-        state.work.adopt(report)
+        state.work.adopt(running, report.wanted)
         state.go_live()
         state.history.record_live(state.snapshot)
         stage = state.snapshot.stage

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from actors.messages.herder import InstanceChanged
     from actors.runtime.mailbox import Address
     from kraal.cluster.state.cluster_state import ConnectorEntry
+    from kraal.cluster.state.wanted_work import Incarnation
     from kraal.core.ids import ConnectorName, Instance
 
 
@@ -115,14 +116,18 @@ class Work:
         self._assignment = Assignment()
         self.apply(self.announced_connectors())
 
-    def adopt(self, running: Mapping[Instance, InstanceChanged]) -> None:
-        """Adopt running instances as the assignment until the real one arrives, so that they are compared with it."""
+    def adopt(self, running: Mapping[Instance, Incarnation], wanted: Mapping[Instance, Incarnation]) -> None:
+        """Adopt running instances as the assignment until the real one arrives, so that they are compared with it.
+
+        `wanted`: the incarnations that the worker starts when instances that are stopping have stopped.
+        """
         self._assignment = Assignment(
             connectors=frozenset(i for i in running if not isinstance(i, TaskId)),
             tasks=frozenset(i for i in running if isinstance(i, TaskId)),
         )
-        for instance, fact in running.items():
-            self._wanted.setdefault(connector_of(instance), {})[instance] = Adopted(fact.incarnation)
+        for instance, incarnation in running.items():
+            adopted = Adopted(incarnation, wanted.get(instance))
+            self._wanted.setdefault(connector_of(instance), {})[instance] = adopted
             self._announced.add(instance)
 
     def resend(self, running: Mapping[Instance, InstanceChanged]) -> None:
@@ -144,9 +149,13 @@ class Work:
     def on_instance_stopped(self, instance: Instance) -> None:
         """Note that the worker has stopped an instance, and forget it unless it is wanted again."""
         name = connector_of(instance)
-        wanted = self._wanted.get(name, {})
-        if isinstance(wanted.get(instance), Adopted):
-            del wanted[instance]  # wanted by an earlier herder; it is not started again
+        instances = self._wanted.get(name, {})
+        adopted = instances.get(instance)
+        if isinstance(adopted, Adopted):
+            if adopted.next is None:
+                del instances[instance]
+            else:  # an earlier herder restarted it: the worker starts it now
+                instances[instance] = Adopted(adopted.next, adopted.next)
         if instance not in self.wanted_instances(name):
             self._announced.discard(instance)
             self._leaving.discard(instance)

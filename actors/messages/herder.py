@@ -327,6 +327,8 @@ class WorkerReport(Tell):
     """All running instances of this process, which a new herder adopts instead of restarting them."""
 
     running: Mapping[Instance, InstanceChanged] = field(default_factory=dict)
+    wanted: Mapping[Instance, Incarnation] = field(default_factory=dict)
+    """Incarnations that the worker keeps running, or starts once the running ones have stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class Adopted:
     """A running instance that an earlier herder assigned; only the worker has its target state."""
 
     incarnation: Incarnation
+    next: Incarnation | None = None
+    """Incarnation that the worker starts when this one has stopped; None: it starts none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
 from actors.herding.work import Work
-from actors.messages.herder import InstanceChanged, SetTargetState
+from actors.messages.herder import DeleteConnector, InstanceChanged, RestartTask, SetTargetState
 from actors.messages.worker import Assign
 from actors.runtime.mailbox import Address
 from kraal.cluster.state.cluster_state import ConnectorEntry
 from kraal.cluster.state.wanted_work import Assignment, Incarnation
 from kraal.core.ids import ConnectorName, Instance, State, TargetState, TaskId
+from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
 
 NAME = ConnectorName("numbers")
 TASK = TaskId(NAME, 0)
 LIFE = Incarnation(3)
-REPORT: dict[Instance, InstanceChanged] = {
-    instance: InstanceChanged(instance=instance, incarnation=LIFE, state=State.RUNNING)
-    for instance in (NAME, TASK)
-}
+NEXT_LIFE = Incarnation(3, restarts=1)
+RUNNING: dict[Instance, Incarnation] = {NAME: LIFE, TASK: LIFE}
 ASSIGNED = Assignment(connectors=frozenset([NAME]), tasks=frozenset([TASK]))
 
 
-def adopt(target: TargetState) -> tuple[Work, list[Assign]]:
-    """Return work that has adopted a connector with one task, and the messages that it sends to the worker."""
+def adopt(
+    target: TargetState = TargetState.STARTED, *, wanted: Mapping[Instance, Incarnation] = RUNNING
+) -> tuple[Work, list[Assign]]:
+    """Return work that has adopted a connector with one task, and the messages that it sends to the worker.
+
+    The worker starts the `wanted` incarnations when the running ones have stopped.
+    """
     entry = ConnectorEntry(
         name=NAME, config={}, target=target, tasks=({},), task_count=1, version=3, tasks_version=3
     )
@@ -39,7 +46,7 @@ def adopt(target: TargetState) -> tuple[Work, list[Assign]]:
     worker = Address("worker")
     worker.bind(deliver)
     work = Work(worker=worker, connectors=lambda: {NAME: entry}, is_live=lambda: True, restart_counts={})
-    work.adopt(REPORT)
+    work.adopt(RUNNING, wanted)
     return work, messages
 
 
@@ -56,14 +63,27 @@ def test_adopted_instances_are_sent_every_target_state(target: TargetState) -> N
 
 
 def test_a_worker_restarted_before_the_assignment_keeps_adopted_instances() -> None:
-    work, messages = adopt(TargetState.STARTED)
-    work.resend(REPORT)
+    work, messages = adopt()
+    work.resend({i: InstanceChanged(instance=i, incarnation=LIFE, state=State.RUNNING) for i in (NAME, TASK)})
     assert [dict(assign.changes) for assign in messages] == [{}]
 
 
-def test_an_adopted_instance_that_stops_is_not_started_again() -> None:
-    work, _ = adopt(TargetState.STARTED)
-    for instance in REPORT:
+def test_an_adopted_instance_that_was_restarted_is_stopped_if_it_is_not_assigned() -> None:
+    work, messages = adopt(wanted={TASK: NEXT_LIFE})
+    work.on_instance_stopped(TASK)
+    assert work.wanted_instances(NAME)[TASK].incarnation == NEXT_LIFE
+    work.assign(replace(ASSIGNED, tasks=frozenset()))
+    work.apply([NAME])
+    assert messages[0].changes[TASK] is None
+    stops_before = work.is_stopping
+    work.on_instance_stopped(TASK)
+    assert (stops_before, work.is_stopping) == (True, False)
+    assert work.announced == {NAME}
+
+
+def test_an_adopted_instance_that_was_to_stop_is_not_started_again() -> None:
+    work, _ = adopt(wanted={})
+    for instance in RUNNING:
         work.on_instance_stopped(instance)
     assert not work.announced
     assert not work.wanted_instances(NAME)
@@ -84,3 +104,19 @@ def test_a_connector_stops_or_pauses_although_the_herder_dies_meanwhile(
         worker.advance(5)
         if worker.snapshot.config.connectors[NAME].target is target:  # written before the death
             assert worker.states(NAME)[0] == target, f"after {messages} messages"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_deleted_task_stops_although_the_herder_dies_while_it_is_restarted(seed: int) -> None:
+    for messages in range(8):
+        cluster = EmbeddedCluster(2, seed=seed)
+        cluster.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+        cluster.settle()
+        [owner] = cluster.owners(TASK)
+        cluster.leader.assembly.herder.question(DeleteConnector(name=NAME))
+        owner.assembly.herder.question(RestartTask(task=TASK))
+        for _ in range(messages):
+            cluster.scheduler.step()
+        cluster.crash(owner, "herder")
+        cluster.advance(1)
+        cluster.settle()
