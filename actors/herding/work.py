@@ -95,7 +95,7 @@ class Work:
             return
         connectors = self._connectors()
         delta: dict[Instance, Wanted | None] = {}
-        for name in names:
+        for name in sorted(names):  # the order of a set of names differs in each process
             entry = connectors.get(name)
             after = {} if entry is None else wanted_of(entry, self._assignment, self._restart_counts)
             if name in self._suspended:

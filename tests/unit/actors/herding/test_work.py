@@ -26,16 +26,8 @@ RUNNING: dict[Instance, Incarnation] = {NAME: LIFE, TASK: LIFE}
 ASSIGNED = Assignment(connectors=frozenset([NAME]), tasks=frozenset([TASK]))
 
 
-def adopt(
-    target: TargetState = TargetState.STARTED, *, wanted: Mapping[Instance, Incarnation] = RUNNING
-) -> tuple[Work, list[Assign]]:
-    """Return work that has adopted a connector with one task, and the messages that it sends to the worker.
-
-    The worker starts the `wanted` incarnations when the running ones have stopped.
-    """
-    entry = ConnectorEntry(
-        name=NAME, config={}, target=target, tasks=({},), task_count=1, version=3, tasks_version=3
-    )
+def make_work(*entries: ConnectorEntry) -> tuple[Work, list[Assign]]:
+    """Return work for these connectors, and the messages that it sends to the worker."""
     messages: list[Assign] = []
 
     def deliver(message: object) -> bool:
@@ -45,9 +37,32 @@ def adopt(
 
     worker = Address("worker")
     worker.bind(deliver)
-    work = Work(worker=worker, connectors=lambda: {NAME: entry}, is_live=lambda: True, restart_counts={})
+    connectors = {entry.name: entry for entry in entries}
+    work = Work(worker=worker, connectors=lambda: connectors, is_live=lambda: True, restart_counts={})
+    return work, messages
+
+
+def adopt(
+    target: TargetState = TargetState.STARTED, *, wanted: Mapping[Instance, Incarnation] = RUNNING
+) -> tuple[Work, list[Assign]]:
+    """Return the same for work that has adopted a connector with one task.
+
+    The worker starts the `wanted` incarnations when the running ones have stopped.
+    """
+    entry = ConnectorEntry(
+        name=NAME, config={}, target=target, tasks=({},), task_count=1, version=3, tasks_version=3
+    )
+    work, messages = make_work(entry)
     work.adopt(RUNNING, wanted)
     return work, messages
+
+
+def test_instances_are_sent_in_the_order_of_their_names() -> None:
+    names = [ConnectorName(name) for name in "cab"]
+    work, messages = make_work(*(ConnectorEntry(name=name, config={}) for name in names))
+    work.assign(Assignment(connectors=frozenset(names)))
+    work.apply(names)
+    assert [list(assign.changes) for assign in messages] == [sorted(names)]
 
 
 @pytest.mark.parametrize("target", TargetState)
