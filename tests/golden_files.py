@@ -10,8 +10,8 @@ from kraal.core.connect_version import CONNECT_VERSION
 GOLDEN: Final = Path(__file__).parent / "golden"
 
 
-def current(family: str, file: str) -> Path:
-    """Return a file of the version that Kraal implements."""
+def current(family: str, file: str = "") -> Path:
+    """Return a file of the version that Kraal implements, or the directory of all its files."""
     return GOLDEN / family / CONNECT_VERSION / file
 
 

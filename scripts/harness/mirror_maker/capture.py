@@ -2,18 +2,19 @@
 
     python -m scripts.harness.mirror_maker.capture
 
-Writes a JSON file next to each. Needs Java's compiler, and the jars of `connect`; takes seconds.
+Writes a JSON file next to each: of the MirrorMaker in the jars of `connect`, with the runtime and the clients of the
+current version. For a new version, copy the properties files first. Needs Java's compiler; takes seconds.
 """
 
 from __future__ import annotations
 
-from kraal.jars.lock import KAFKA
 from scripts.harness.capture_config_golden import GOLDEN, printed, write
+from scripts.harness.java_connect import CURRENT
 
 
 def main() -> None:
     """Write all files."""
-    for path in sorted((GOLDEN / "mirror_maker" / KAFKA).glob("*.properties")):
+    for path in sorted((GOLDEN / "mirror_maker" / CURRENT).glob("*.properties")):
         write(path.with_suffix(".json"), printed("mirror_maker/MirrorMakerConfigs.java", str(path)))
 
 

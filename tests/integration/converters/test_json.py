@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,8 +16,9 @@ from kraal.converters.json.write import JsonWriter, json_double
 from kraal.engine.records.values import json_text
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "converters" / "4.3.0"
+GOLDEN = current("converters")
 
 INNER = Schema(
     type=Type.STRUCT,

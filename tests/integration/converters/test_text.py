@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from kraal.converters.primitive.bytearray import ByteArrayConverter
 from kraal.converters.primitive.string import StringConverter
 from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "converters" / "4.3.0"
+GOLDEN = current("converters")
 INNER = Schema(type=Type.STRUCT, fields=(Field(name="x", schema=Schema(type=Type.INT32)),))
 RECORD = Schema(
     type=Type.STRUCT,

@@ -1,4 +1,4 @@
-"""Texts of properties files, read as `java.util.Properties` of JDK 17 reads them.
+"""Texts of properties files, read as `java.util.Properties` reads them: the same with JDK 17 and 25.
 
 The golden file has 500 generated texts; a quarter of them is among those that other parsers for Python read otherwise.
 """
@@ -6,13 +6,13 @@ The golden file has 500 generated texts; a quarter of them is among those that o
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from kraal.config.properties_text import parse
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "config" / "4.3.0" / "properties.jsonl"
+GOLDEN = current("config", "properties.jsonl")
 
 
 def parsed(text: str) -> dict[str, str] | None:

@@ -1,9 +1,8 @@
-"""The task configs of the file connectors, against what Java's connectors 4.3.0 made of the same configs."""
+"""The task configs of the file connectors, against what Java's connectors made of the same configs."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from kraal.cluster.decisions.task_configs import with_task_class
 from kraal.connectors.file.sink import FileStreamSinkConnector
 from kraal.connectors.file.source import FileStreamSourceConnector
 from kraal.plugins.api import ConnectorContext, task_class_name
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0" / "distributed-configs.jsonl"
+GOLDEN = current("records", "distributed-configs.jsonl")
 KINDS = {"FileStreamSource": FileStreamSourceConnector, "FileStreamSink": FileStreamSinkConnector}
 
 

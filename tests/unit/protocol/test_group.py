@@ -1,11 +1,10 @@
-"""The group protocol as bytes, against vectors of Connect 4.3.0."""
+"""The group protocol as bytes, against vectors of Connect's own classes."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -26,8 +25,9 @@ from kraal.protocol.group import (
     encode_metadata,
     offers,
 )
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "protocol" / "4.3.0" / "group.json"
+GOLDEN = current("protocol", "group.json")
 VECTORS = {name: bytes.fromhex(text) for name, text in json.loads(GOLDEN.read_text(encoding="utf-8")).items()}
 URL = "http://w1:8083/"
 C1 = ConnectorName("c1")

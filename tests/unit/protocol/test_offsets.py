@@ -1,9 +1,8 @@
-"""Source offsets as bytes, against what a real Java worker 4.3.0 wrote into its offset topic."""
+"""Source offsets as bytes, against what a real Java worker wrote into its offset topic."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from kraal.core.errors import ProtocolError
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition
 from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "offsets" / "4.3.0" / "distributed-offsets.jsonl"
+GOLDEN = current("offsets", "distributed-offsets.jsonl")
 
 
 @pytest.mark.parametrize("line", GOLDEN.read_text(encoding="utf-8").splitlines())

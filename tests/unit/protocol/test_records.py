@@ -1,9 +1,8 @@
-"""Config-topic and status-topic records, against what real Java workers 4.3.0 wrote."""
+"""Config-topic and status-topic records, against what real Java workers wrote."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +19,9 @@ from kraal.protocol.records import (
     encode,
 )
 from kraal.protocol.status_records import StatusRecord, TopicRecord, decode_status, encode_status
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0"
+GOLDEN = current("records")
 X = ConnectorName("x")
 
 

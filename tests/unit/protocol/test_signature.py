@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,9 @@ from kraal.protocol.signature import (
     sign,
     signature_headers,
 )
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "protocol" / "4.3.0" / "signatures.json"
+GOLDEN = current("protocol", "signatures.json")
 VECTORS = json.loads(GOLDEN.read_text(encoding="utf-8"))
 KEY = b"0" * 32
 HMAC = "HmacSHA256"

@@ -1,7 +1,8 @@
 """Connect's offset file: what Java wrote is read, and written again byte for byte.
 
-The golden files are of Connect 4.3.0 standalone (`standalone-*`) and of `Maps.java.txt` (`java-*`), which also
-reads: `java-read.txt` is what it printed of files that `OffsetFile` had written (`kraal-*`).
+The golden files are of a standalone worker (`standalone-*`, scripts/harness/capture_records.py) and of Java's classes
+(`java-*`, scripts/harness/capture_bytes.py). `java-read.txt` is what Connect's SafeObjectInputStream reads of files
+that `OffsetFile` wrote (`kraal-*`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition
 from kraal.stores.java_serial import Pair, dump, load
 from kraal.stores.offset_file import OffsetFile
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "offsets" / "4.3.0"
+GOLDEN = current("offsets")
 SOURCE = ConnectorName("my-source")
-IN = SourcePartition.of({"filename": "/tmp/oracle-core/in.txt"})  # noqa: S108 - what the golden file holds
+IN = SourcePartition.of({"filename": "/tmp/connect-golden/in.txt"})  # noqa: S108 - what the golden file holds
 JAVA_FILES = sorted(
     p.name for p in GOLDEN.glob("*.bin") if p.name not in ("java-shared.bin", "java-string.bin")
 )
@@ -68,7 +70,7 @@ def test_java_reads_what_we_write(name: str) -> None:
         pytest.param(
             "standalone-two.bin",
             "second é",
-            {SourcePartition.of({"filename": "/tmp/oracle-core/in2.txt"}): {"position": 4}},  # noqa: S108
+            {SourcePartition.of({"filename": "/tmp/connect-golden/in2.txt"}): {"position": 4}},  # noqa: S108
             id="two connectors",
         ),
         pytest.param("standalone-two.bin", "other", {}, id="a connector that is not in it"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +19,9 @@ from kraal.worker.mirror_flows import (
     parse_flows,
     worker_config,
 )
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "mirror_maker" / "4.3.0"
+GOLDEN = current("mirror_maker")
 FILES = sorted(GOLDEN.glob("*.properties"))
 A_TO_B = Flow("A", "B")
 

@@ -1,10 +1,9 @@
-"""What REST commands write, and how they are refused: in the words that Java 4.3.0 used (`distributed-rest.txt`)."""
+"""What REST commands write, and how they are refused: in the words that Java used (`distributed-rest.txt`)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,9 @@ from kraal.cluster.state.statuses import StatusState
 from kraal.core.errors import AlreadyExists, BadRequest, KraalError, NotFound
 from kraal.core.ids import ConnectorName, TargetState, TaskId, TopicName
 from kraal.core.records import Entry
+from tests.golden_files import current
 
-ANSWERS = (Path(__file__).parents[3] / "golden" / "records" / "4.3.0" / "distributed-rest.txt").read_text()
+ANSWERS = current("records", "distributed-rest.txt").read_text()
 BAD, NOPE = ConnectorName("bad"), ConnectorName("nope")
 STATE = ClusterState(
     connectors={

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,9 @@ from kraal.cluster.decisions.task_configs import (
 )
 from kraal.cluster.state.cluster_state import ConnectorEntry
 from kraal.core.ids import Config, ConnectorName
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "records" / "4.3.0"
+GOLDEN = current("records")
 X = ConnectorName("x")
 CONFIG: Config = {"name": "x", "transforms": "t"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -27,8 +26,9 @@ from kraal.cluster.state.config_replay import (
 )
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.records import Record
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "records" / "4.3.0"
+GOLDEN = current("records")
 X = ConnectorName("x")
 CONFIG = ("connector-x", {"properties": {"name": "x"}})
 PAUSED = ("target-state-x", {"state": "PAUSED", "state.v2": "PAUSED"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -27,8 +26,9 @@ from kraal.cluster.state.statuses import StatusState
 from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, TopicName, WorkerId
 from kraal.core.records import Entry, Record
 from kraal.protocol.status_records import Status
+from tests.golden_files import current
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "records" / "4.3.0"
+GOLDEN = current("records")
 X = ConnectorName("x")
 T0, T1 = TaskId(X, 0), TaskId(X, 1)
 ME, OTHER = WorkerId("me:1"), WorkerId("other:1")

@@ -1,0 +1,50 @@
+"""Captures bytes that Kafka's classes make, for `tests/golden`: group protocol, signatures, offset files, properties.
+
+    python -m scripts.harness.capture_bytes
+
+Writes `group.json` and `signatures.json` of `protocol`, `java-*.bin` and `java-read.txt` of `offsets`, and
+`properties.jsonl` of `config`, for the current version. `java-read.txt` is what Java reads of `kraal-*.bin`, which
+Kraal wrote; for a new version copy those and `properties.jsonl` first, whose texts are read again. Needs Java's
+compiler and the jars of `connect`; takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from scripts.harness.capture_config_golden import GOLDEN, printed
+from scripts.harness.java_connect import CURRENT
+
+
+def main() -> None:
+    """Write all files."""
+    protocol, offsets = GOLDEN / "protocol" / CURRENT, GOLDEN / "offsets" / CURRENT
+    properties = GOLDEN / "config" / CURRENT / "properties.jsonl"
+    texts = [json.loads(line)["text"] for line in properties.read_text("utf-8").split("\n") if line]
+    with tempfile.NamedTemporaryFile("w", prefix="texts-", suffix=".json") as file:
+        json.dump(texts, file)
+        file.flush()
+        answers = printed("ProtocolBytes.java", str(offsets), file.name)
+    for name in ("group", "signatures"):
+        _write(protocol / f"{name}.json", json.dumps(answers[name], indent=2))
+    lines = [
+        line
+        for name, pairs in answers["read"].items()
+        for line in (f"{name} {len(pairs)}", *(f"  {pair}" for pair in pairs))
+    ]
+    _write(offsets / "java-read.txt", "\n".join(lines))
+    cases = [
+        json.dumps({"properties": entries, "text": text}, sort_keys=True)
+        for text, entries in zip(texts, answers["properties"], strict=True)
+    ]
+    _write(properties, "\n".join(cases))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""Captures what single Java workers answer and write, for `tests/golden`: REST, internal topics, files of offsets.
+
+    python -m scripts.harness.capture_records
+
+Writes `records/VERSION`, by a distributed worker without exactly-once support (also its REST answers and, in
+`offsets/VERSION`, its offsets) and by one with it; and `standalone-*.bin` in `offsets/VERSION`, by a standalone worker.
+Takes two minutes. Needs the jars of `broker` and `connect`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from kraal.broker.broker import Broker, free_port
+from scripts.harness.capture_config_golden import GOLDEN
+from scripts.harness.capture_golden import START_TIMEOUT_S, Row, dump, write
+from scripts.harness.java_connect import CURRENT
+from scripts.harness.processes import wait_until
+from scripts.harness.workers import Worker, distributed, java_standalone
+
+FILES = Path("/tmp/connect-golden")  # noqa: S108 - a fixed path, which is part of what is recorded
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "FileStreamSink"
+EXTRA = {"offset.flush.interval.ms": "1000", "offset.storage.partitions": "5"}
+SETTLE_S = 2.0
+"""What a request leads to without a change of states, such as a restart, is done after this time."""
+ODD = 'a"b\\/ \u00e9\x01\x1f<tab>\t\b\f\r\n\U0001f600'
+
+
+class Dialog:
+    """Requests to a worker, and its answers as text."""
+
+    def __init__(self, worker: Worker, topic: str) -> None:
+        """Connect to the worker; no request is sent yet."""
+        self.lines: list[str] = []
+        self._client = httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False)
+        self.topic = topic
+
+    def ask(self, method: str, path: str, body: object = None) -> httpx2.Response:
+        """Send a request, again while a rebalance is in progress; record and return the answer."""
+
+        def answer() -> httpx2.Response | None:
+            response = self._client.request(method, quote(path, safe="/?&=+"), json=body)
+            return None if "rebalance" in response.text else response
+
+        response = wait_for(f"{method} {path} was answered", answer)
+        self.lines.append(f"{method} {path} ({response.status_code}, {response.text!r})")
+        return response
+
+    def create(self, name: str, kind: str, file: str, *, state: str | None = None, **more: str) -> None:
+        """Create a file connector, and wait until it is in its state, by default RUNNING or FAILED."""
+        config = {"connector.class": kind, "tasks.max": "1", "file": str(FILES / file)}
+        config["topics" if kind == SINK else "topic"] = self.topic
+        body = {"name": name, "config": config | more}
+        self.ask("POST", "/connectors", body | ({"initial_state": state} if state else {}))
+        tasks = 0 if state == "STOPPED" else int(more.get("tasks.max", "1"))
+        self.wait_for_state(name, state or "RUNNING", tasks=0 if state else tasks)
+
+    def wait_for_state(self, name: str, state: str, *, tasks: int) -> None:
+        """Wait until a connector is in a state, with that many tasks in it or FAILED; then record its status."""
+        path = f"/connectors/{quote(name)}/status"
+
+        def is_reached() -> bool:
+            body: Any = self._client.get(path).json()
+            states = [task["state"] for task in body.get("tasks", ())]
+            reached = body.get("connector", {}).get("state") == state and len(states) >= tasks
+            return reached and set(states) <= {state, "FAILED"}
+
+        wait_until(f"{name} was {state}", is_reached, timeout_s=START_TIMEOUT_S)
+        self.ask("GET", f"/connectors/{name}/status")
+
+    def wait_for_position(self, name: str, position: int | None) -> None:
+        """Wait until the stored offset of a file source is this one."""
+        path = f"/connectors/{quote(name)}/offsets"
+
+        def is_stored() -> bool:
+            offsets: list[Any] = self._client.get(path).json().get("offsets", [])
+            return [each["offset"]["position"] for each in offsets] == (
+                [] if position is None else [position]
+            )
+
+        wait_until(f"{name} was at {position}", is_stored, timeout_s=START_TIMEOUT_S)
+
+
+def wait_for(what: str, read: Callable[[], httpx2.Response | None]) -> httpx2.Response:
+    """Wait until there is a response, and return it."""
+    responses: list[httpx2.Response] = []
+
+    def is_there() -> bool:
+        responses.extend(filter(None, [read()]))
+        return bool(responses)
+
+    wait_until(what, is_there, timeout_s=START_TIMEOUT_S)
+    return responses[0]
+
+
+def play(dialog: Dialog) -> None:
+    """Send the requests that lead to every kind of record."""
+    dialog.create("my-source", SOURCE, "in.txt")
+    dialog.create("my-sink-2", SINK, "out.txt", **{"tasks.max": "2"})
+    dialog.create("early", SOURCE, "none", state="STOPPED")
+    dialog.create("idle", SOURCE, "none", state="PAUSED")
+    dialog.wait_for_position("my-source", 14)
+    for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
+        dialog.ask("PUT", f"/connectors/my-source/{verb}")
+        dialog.wait_for_state("my-source", state, tasks=1)
+    for query in ("", "?includeTasks=true", "?onlyFailed=true"):
+        dialog.ask("POST", f"/connectors/my-source/restart{query}")
+        time.sleep(SETTLE_S)
+    config = {"connector.class": SOURCE, "file": str(FILES / "in.txt"), "topic": dialog.topic, "other": None}
+    dialog.ask("PUT", "/connectors/my-source/config", config)
+    dialog.ask("PATCH", "/connectors/my-source/config", {"other": "x"})
+    time.sleep(SETTLE_S)
+    with (FILES / "in.txt").open("a") as file:
+        file.write("\n")
+    dialog.wait_for_position("my-source", 15)
+    dialog.ask("PUT", "/admin/loggers/org.apache.kafka.connect.file?scope=cluster", {"level": "debug"})
+    dialog.create("bad", SOURCE, "")
+    dialog.ask("PUT", "/connectors/my-sink-2/stop")
+    dialog.wait_for_state("my-sink-2", "STOPPED", tasks=0)
+    time.sleep(SETTLE_S)
+    dialog.ask("GET", "/connectors/my-source")
+    dialog.ask("GET", "/connectors?expand=info&expand=status")
+    dialog.ask("PUT", "/connectors/my-source/topics/reset")
+    dialog.ask("GET", "/connectors/my-source/offsets")
+    dialog.ask("DELETE", "/connectors/my-source")
+    time.sleep(SETTLE_S)
+
+
+def ask_for_errors(dialog: Dialog) -> None:
+    """Send requests for connectors that do not exist, and with names that do not match."""
+    for path in ("", "/status", "/tasks", "/tasks/0/status", "/config", "/topics"):
+        dialog.ask("GET", f"/connectors/nope{path}")
+    for path in ("my-sink-2", "bad"):
+        dialog.ask("GET", f"/connectors/{path}/tasks")
+    for verb in ("pause", "stop", "resume"):
+        dialog.ask("PUT", f"/connectors/nope/{verb}")
+    dialog.ask("DELETE", "/connectors/nope")
+    for path in (
+        "nope/restart",
+        "nope/tasks/0/restart",
+        "bad/tasks/7/restart",
+        "nope/restart?includeTasks=true",
+    ):
+        dialog.ask("POST", f"/connectors/{path}")
+    config = {"connector.class": SOURCE, "file": str(FILES / "none"), "topic": "lines"}
+    dialog.ask("POST", "/connectors", {"name": "bad", "config": config})
+    dialog.ask("POST", "/connectors", {"name": "bad2", "config": config | {"name": "x"}})
+    dialog.ask("PUT", "/connectors/bad/config", config | {"name": "x"})
+    dialog.ask("PATCH", "/connectors/nope/config", {"a": "b"})
+
+
+def play_odd_ones(dialog: Dialog) -> None:
+    """Create a connector whose texts need escapes, and restart and delete a sink that fails."""
+    dialog.create("odd \u00e9-1", SOURCE, "in2.txt", weird=ODD)
+    dialog.wait_for_position("odd \u00e9-1", 4)
+    dialog.create("bad-sink", SINK, "nodir/x")
+    dialog.ask("POST", "/connectors/bad-sink/restart?includeTasks=true&onlyFailed=true")
+    time.sleep(SETTLE_S)
+    dialog.ask("DELETE", "/connectors/bad-sink")
+    time.sleep(SETTLE_S)
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Return the records of all partitions in the order of their timestamps."""
+    return sorted(rows, key=lambda row: (row["timestamp_ms"], row["partition"], row["offset"]))
+
+
+def make_files() -> None:
+    """Write the files that sources read."""
+    shutil.rmtree(FILES, ignore_errors=True)
+    FILES.mkdir()
+    (FILES / "in.txt").write_text("one\ntwo\nthree\n", encoding="ascii")
+    (FILES / "in2.txt").write_text("1\n2\n", encoding="ascii")
+
+
+def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[str, str]) -> None:
+    """Write the files of a distributed worker; the first one also answers what has no effect on records."""
+    make_files()
+    group, records = f"records-{kind}", GOLDEN / "records" / CURRENT
+    (directory / kind).mkdir()
+    worker = distributed("java", bootstrap, directory / kind, group=group, extra=EXTRA | extra)
+    is_plain = kind == "distributed"
+    try:
+        wait_until(
+            "it was healthy", worker.rest.is_healthy, timeout_s=START_TIMEOUT_S, program=worker.process
+        )
+        dialog = Dialog(worker, "lines" if is_plain else "linese")
+        play(dialog)
+        if is_plain:
+            ask_for_errors(dialog)
+            play_odd_ones(dialog)
+            text = "".join(f"{line}\n" for line in dialog.lines)
+            (records / "distributed-rest.txt").write_text(text, encoding="utf-8")
+        # Before the worker stops, which would write statuses of all connectors.
+        for topic, name in (("config", "configs"), ("status", "status")):
+            write(records / f"{kind}-{name}.jsonl", in_order(dump(bootstrap, f"{group}-{topic}")))
+        if is_plain:
+            offsets = in_order(dump(bootstrap, f"{group}-offset"))
+            write(GOLDEN / "offsets" / CURRENT / "distributed-offsets.jsonl", offsets)
+    finally:
+        worker.stop()
+
+
+def capture_standalone(bootstrap: str, directory: Path) -> None:
+    """Write the files of offsets of a standalone worker: with a source, with two, and after a reset of the first."""
+    make_files()
+    directory = directory / "standalone"
+    directory.mkdir()
+    worker = java_standalone(bootstrap, directory, {"offset.flush.interval.ms": "1000"})
+    save = partial(shutil.copy, directory / "offsets")
+    target = GOLDEN / "offsets" / CURRENT
+    try:
+        worker.wait_until_up()
+        dialog = Dialog(worker, "standalone")
+        dialog.create("my-source", SOURCE, "in.txt")
+        dialog.wait_for_position("my-source", 14)
+        save(target / "standalone-one.bin")
+        dialog.create("second \u00e9", SOURCE, "in2.txt")
+        dialog.wait_for_position("second \u00e9", 4)
+        save(target / "standalone-two.bin")
+        dialog.ask("PUT", "/connectors/my-source/stop")
+        dialog.wait_for_state("my-source", "STOPPED", tasks=0)
+        dialog.ask("DELETE", "/connectors/my-source/offsets")
+        dialog.wait_for_position("my-source", None)
+        save(target / "standalone-reset.bin")
+    finally:
+        worker.stop()
+
+
+def main() -> None:
+    """Capture with all workers, one after the other."""
+    for family in ("records", "offsets"):
+        (GOLDEN / family / CURRENT).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="golden-") as name:
+        directory = Path(name)
+        broker = Broker(directory / "kafka", free_port())
+        broker.start()
+        try:
+            capture_distributed(broker.bootstrap, directory, "distributed", {})
+            support = {"exactly.once.source.support": "enabled"}
+            capture_distributed(broker.bootstrap, directory, "exactly-once", support)
+            capture_standalone(broker.bootstrap, directory)
+        finally:
+            broker.stop()
+            shutil.rmtree(FILES, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
