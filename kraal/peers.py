@@ -3,7 +3,7 @@
 Requests are independent: no cookies, redirects, proxies or state of earlier callers. Only connections are kept, and
 closed before a worker's server closes them as idle, so that none ends during a request. The result is an answer to
 pass on, the other worker's error, or an error with the reason.
-Source: RestClient (Kafka 4.3.0).
+Source: RestClient (Kafka 4.4.0).
 """
 
 from __future__ import annotations

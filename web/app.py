@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 _ADMIN: Final = (*plugin_loggers.ENDPOINTS, *assignments.ENDPOINTS)
 """Everything below `/admin`, which `admin.listeners` can remove from the other listeners.
 
-Source: ConnectRestServer.adminResources (Kafka 4.3.0), which has no assignments.
+Source: ConnectRestServer.adminResources (Kafka 4.4.0), which has no assignments.
 """
 
 

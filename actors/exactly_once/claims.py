@@ -7,7 +7,7 @@
 Each step may wait for brokers or another worker, which delays only the task itself. Temporary failures are reported
 as StoreUnavailable, and the task retries. A task that stops meanwhile drops its claim, so that its producer does not
 fence that of the next task, unless fencing has started. Source: Worker.startExactlyOnceSourceTask,
-DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.3.0).
+DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.4.0).
 """
 
 from __future__ import annotations

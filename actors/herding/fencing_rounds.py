@@ -2,7 +2,7 @@
 
 Part of the herder; runs on its thread only. Requests that arrive during a round of the connector share its result.
 A creation with initial offsets fences the tasks of a deleted connector of that name, without a round.
-Source: DistributedHerder.fenceZombieSourceTasks, ZombieFencing (Kafka 4.3.0).
+Source: DistributedHerder.fenceZombieSourceTasks, ZombieFencing (Kafka 4.4.0).
 """
 
 from __future__ import annotations

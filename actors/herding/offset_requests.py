@@ -7,7 +7,7 @@ without tasks, the rebalance that revoked its tasks is complete, and zombies tha
 
 In Java, such requests wait in the queue of the thread that rebalances; here, a modification waits while assignments
 are about to change. In standalone mode the worker stops its own tasks, so RetryableConflict is never raised there.
-Source: AbstractHerder.connectorOffsets, DistributedHerder.modifyConnectorOffsets (Kafka 4.3.0).
+Source: AbstractHerder.connectorOffsets, DistributedHerder.modifyConnectorOffsets (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Part of the herder; runs on its thread only. Three rules keep an instance from r
 configs were replaced stop before a rebalance is requested, because the new tasks divide the work differently.
 Second, revoked instances have stopped, and their statuses are written, before the group hears of it. Third, an
 assignment starts only with the config that the leader based it on: membership passes on no other assignment.
-Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperative (Kafka 4.3.0).
+Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperative (Kafka 4.4.0).
 """
 
 from __future__ import annotations

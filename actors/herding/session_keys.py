@@ -2,7 +2,7 @@
 
 Part of the herder; runs on its thread only. Every worker reads the key from the config topic, so anybody who can read
 that topic can sign requests as a worker (KIP-507).
-Source: DistributedHerder.checkForKeyRotation (Kafka 4.3.0).
+Source: DistributedHerder.checkForKeyRotation (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A request takes as long as the leader takes to answer, so each is an actor of its own. A few run at a time; requests
 of one connector run one after the other. When the leader is unreachable or another worker leads, all requests that
 were not served fail at once, to be retried. A leader that hangs or is gone thus delays others by one request timeout
-at most. Source: DistributedHerder.forwardRequestExecutor (Kafka 4.3.0), which sends one at a time.
+at most. Source: DistributedHerder.forwardRequestExecutor (Kafka 4.4.0), which sends one at a time.
 """
 
 from __future__ import annotations

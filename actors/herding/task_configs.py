@@ -3,7 +3,7 @@
 Part of the herder; runs on its thread only. Only the leader writes task configs. Other owners sign them and send them
 to the leader, and retry until the leader has them or they are obsolete. Only one set per connector is sent at a time,
 so an older set never overtakes a newer one.
-Source: DistributedHerder.reconfigureConnectorTasksWithExponentialBackoffRetries, putTaskConfigs (Kafka 4.3.0).
+Source: DistributedHerder.reconfigureConnectorTasksWithExponentialBackoffRetries, putTaskConfigs (Kafka 4.4.0).
 """
 
 from __future__ import annotations

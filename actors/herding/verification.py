@@ -2,7 +2,7 @@
 
 Part of the herder; runs on its thread only. A claim asks this after its producer has fenced all older ones, so that a
 task that was replaced meanwhile ends before it writes anything.
-Source: DistributedHerder.verifyTaskGenerationAndOwnership (Kafka 4.3.0).
+Source: DistributedHerder.verifyTaskGenerationAndOwnership (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 10.0
 CLAIM_RETRY_S = 0.25
 REBALANCE_EXPECTED = "Request cannot be completed because a rebalance is expected"
-"""Connect's text for a worker that is about to rejoin. Source: DistributedHerder.checkRebalanceNeeded (Kafka 4.3.0)."""
+"""Connect's text for a worker that is about to rejoin. Source: DistributedHerder.checkRebalanceNeeded (Kafka 4.4.0)."""
 
 
 class Writer:

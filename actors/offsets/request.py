@@ -4,7 +4,7 @@ The offset keeper reads and writes a source's offsets, after all pending writes 
 change, even if nothing is deleted, so that the store knows the keys of each partition. A sink's offsets are in Kafka,
 and this actor waits for Kafka itself. Between reading and writing, the connector's plugin decides whether it accepts
 the new offsets; its object is created only for that and not started.
-Source: Worker.connectorOffsets, modifyConnectorOffsets (Kafka 4.3.0).
+Source: Worker.connectorOffsets, modifyConnectorOffsets (Kafka 4.4.0).
 """
 
 from __future__ import annotations

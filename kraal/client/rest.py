@@ -3,7 +3,7 @@
 Redirects (which would send credentials elsewhere), proxies and netrc are not used. Rejected requests raise the worker's
 own message. A request is retried only if the worker did not carry it out: 409 because of a rebalance, 503 with
 `Retry-After`, and the 500 with which Java workers answer GETs while a rebalance is pending.
-Source: ConnectExceptionMapper, ErrorMessage (Kafka 4.3.0); tests/golden/rest.
+Source: ConnectExceptionMapper, ErrorMessage (Kafka 4.4.0); tests/golden/rest.
 """
 
 from __future__ import annotations

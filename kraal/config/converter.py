@@ -1,4 +1,4 @@
-"""The config key common to all converters, and parsing of their configs. Source: ConverterConfig (Kafka 4.3.0)."""
+"""The config key common to all converters, and parsing of their configs. Source: ConverterConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

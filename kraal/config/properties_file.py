@@ -1,4 +1,4 @@
-"""Reader for Java properties files. Source: Utils.loadProps (Kafka 4.3.0), java.util.Properties."""
+"""Reader for Java properties files. Source: Utils.loadProps (Kafka 4.4.0), java.util.Properties."""
 
 from __future__ import annotations
 

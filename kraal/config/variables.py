@@ -2,7 +2,7 @@ r"""Variables in configs: `${provider:[path:]key}`. Pure.
 
 A value may contain several variables; they do not nest and have no defaults. Variables with an unknown provider or an
 unknown key remain unchanged.
-Source: ConfigTransformer.DEFAULT_PATTERN, AbstractHerder.reverseTransform (Kafka 4.3.0).
+Source: ConfigTransformer.DEFAULT_PATTERN, AbstractHerder.reverseTransform (Kafka 4.4.0).
 """
 
 from __future__ import annotations

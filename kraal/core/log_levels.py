@@ -3,7 +3,7 @@
 Levels are those of log4j: OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE, ALL. A Python level between two of them has the
 name of the lowest named level that passes. A namespace is any prefix of a name, regardless of dots, as in Connect:
 `kraal.s` includes `kraal.scaffold` and `kraal.stores`. A logger without its own level has its parent's. Names that
-modules had before they moved still work. Source: Loggers (Kafka 4.3.0); KIP-495, KIP-976.
+modules had before they moved still work. Source: Loggers (Kafka 4.4.0); KIP-495, KIP-976.
 """
 
 from __future__ import annotations

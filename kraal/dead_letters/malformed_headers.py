@@ -2,7 +2,7 @@
 
 U+FFFD replaces each malformed part of a name, as in Java's consumer. kafka-python reads the record again over a
 separate connection, because confluent-kafka does not return the bytes of a name.
-Source: DefaultRecord.readHeaders, Utils.utf8 (Kafka 4.3.0).
+Source: DefaultRecord.readHeaders, Utils.utf8 (Kafka 4.4.0).
 """
 
 from __future__ import annotations

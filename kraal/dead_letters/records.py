@@ -1,6 +1,6 @@
 """Dead letters: their headers, and their text and JSON forms.
 
-Source: DeadLetterQueueReporter.populateContextHeaders (Kafka 4.3.0); KIP-298.
+Source: DeadLetterQueueReporter.populateContextHeaders (Kafka 4.4.0); KIP-298.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each entry of `plugin.path` is a jar, or a directory whose subdirectories and jars are one plugin each. Names of plugins
 are those in manifests; older jars without manifests are known only where a worker has scanned the same files before.
-Source: PluginUtils.pluginLocations, ServiceLoaderScanner (Kafka 4.3.0).
+Source: PluginUtils.pluginLocations, ServiceLoaderScanner (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def check_plugins(subject: Subject) -> Iterator[Finding]:
 
 
 def check_entry(entry: Path) -> Finding:
-    """Judge an entry of `plugin.path`. Source: PluginUtils.pluginLocations (Kafka 4.3.0)."""
+    """Judge an entry of `plugin.path`. Source: PluginUtils.pluginLocations (Kafka 4.4.0)."""
     fix = "Set the entry to a directory of plugins (directories, .jar or .zip files), or to one .jar or .zip file."
     try:
         if not entry.exists():

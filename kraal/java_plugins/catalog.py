@@ -3,10 +3,10 @@
 Shape: a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?,"lasts"?}`; each key is a
 `ConfigKeyInfo` of the REST API. Config providers and override policies, which REST does not list, have no keys.
 The cache's file name is a digest of `plugin.path`, `plugin.discovery`, the names, sizes and times of all files there,
-Kafka's jars and the version of Java. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.3.0).
+Kafka's jars and the version of Java. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.4.0).
 
 The scan of the process is cached likewise: the classes of all plugins, also of Kafka's own, so that later processes
-need not scan. Source: PluginScanner (Kafka 4.3.0).
+need not scan. Source: PluginScanner (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FORMAT: Final = "3"
 
 
 class ServiceKind(StrEnum):
-    """The kinds of Java plugins that workers use, and connectors do not. Source: PluginType (Kafka 4.3.0)."""
+    """The kinds of Java plugins that workers use, and connectors do not. Source: PluginType (Kafka 4.4.0)."""
 
     CONFIG_PROVIDER = "configprovider"
     POLICY = "connector_client_config_override_policy"

@@ -27,7 +27,7 @@ _PORT: Final = re.compile(r"kraal\.plugins listens on port (\d+)")
 _CONTEXT: Final = re.compile(
     r"\[(.*?)(?:\|task-([0-9]{1,10}))?(?:\|(?:worker|validate|offsets))?\] ", re.DOTALL
 )
-"""Connector and task of Kafka's context. Source: LoggingContext (Kafka 4.3.0)."""
+"""Connector and task of Kafka's context. Source: LoggingContext (Kafka 4.4.0)."""
 _PLUGINS: Final = "org.apache.kafka.connect.runtime.isolation.Plugins"
 _ADVICE: Final = "All plugins have ServiceLoader manifests, consider reconfiguring "
 """Advice of Kafka's `Plugins` that saves nothing here; see `Discovery`."""

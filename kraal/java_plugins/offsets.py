@@ -1,6 +1,6 @@
 """Offsets of Java sources on a standalone worker: the process asks, the worker's offset file answers.
 
-The file has one writer, the Python worker. Source: `StandaloneOffsets.java`, OffsetBackingStore (Kafka 4.3.0).
+The file has one writer, the Python worker. Source: `StandaloneOffsets.java`, OffsetBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ at the beginning.
 An empty result always means the end of the topic. A short poll does not imply it: transaction markers and compacted
 records leave gaps, and the end may have moved since the last check. So a reader that receives no record requests the
 end from an admin client, over a separate connection (the consumer's is busy with a long poll), and reads up to it.
-Source: KafkaBasedLog.readToLogEnd (Kafka 4.3.0).
+Source: KafkaBasedLog.readToLogEnd (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 kafka-python requests tokens on its I/O loop, which also sends heartbeats. So a valid token is returned at once, and a
 thread fetches the next one after four fifths of its lifetime. A request waits only if there is no valid token.
-Source: HttpJwtRetriever, ExpiringCredentialRefreshingLogin (Kafka 4.3.0).
+Source: HttpJwtRetriever, ExpiringCredentialRefreshingLogin (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A transaction starts with the first record, and ends with the offsets. After any
 read-committed consumers never receive it. StoreUnavailable means that a retry may succeed, for example when a broker
 returns; StoreError is permanent. Fenced means that a newer producer of the same task, on any worker, has the
 transactional id, or that the transaction exceeded its timeout.
-Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.3.0).
+Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Names follow the JMX exporter's default for `kafka.connect:type=GROUP,connector=
 (Confluent's monitoring stacks, Strimzi's reporter) preserve: `kafka_connect_GROUP_ATTRIBUTE` in lower case, hyphens as
 underscores, the other properties as labels. Text attributes become labels of a series `kafka_connect_GROUP` with the
 value 1, one series for each attribute. `docs/compat.md` lists those that Kraal lacks, each with its reason.
-Source: ConnectMetricsRegistry (Kafka 4.3.0).
+Source: ConnectMetricsRegistry (Kafka 4.4.0).
 """
 
 from __future__ import annotations

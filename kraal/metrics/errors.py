@@ -1,6 +1,6 @@
 """Counts of the records that a task could not process, and of what happened to them.
 
-Source: ErrorHandlingMetrics (Kafka 4.3.0). Imports nothing because it is unpickled from Spark's Python processes.
+Source: ErrorHandlingMetrics (Kafka 4.4.0). Imports nothing because it is unpickled from Spark's Python processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metrics of this worker's group membership: rebalances and assigned work.
 
-Source: DistributedHerder.HerderMetrics, WorkerCoordinatorMetrics (Kafka 4.3.0).
+Source: DistributedHerder.HerderMetrics, WorkerCoordinatorMetrics (Kafka 4.4.0).
 """
 
 from __future__ import annotations

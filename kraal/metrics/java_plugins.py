@@ -2,7 +2,7 @@
 
 Plugins' metrics have the names that the JMX exporter produces for `kafka.connect:type=plugins,connector=X,task=N,…`;
 Debezium's metrics follow the exporter rules of its documentation and dashboards.
-Source: KIP-877, PluginMetricsImpl (Kafka 4.3.0).
+Source: KIP-877, PluginMetricsImpl (Kafka 4.4.0).
 """
 
 from __future__ import annotations

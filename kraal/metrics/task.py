@@ -2,7 +2,7 @@
 
 `TaskMetrics` are the published values; `TaskMeter` belongs to the task's actor, which reports events to it.
 Source: WorkerTask.TaskMetricsGroup, AbstractWorkerSourceTask.SourceTaskMetricsGroup,
-WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4.3.0).
+WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A sample starts with the first event after its predecessor is `length_s` old, and expires `count * length_s`
 after its last event. So with Connect's defaults a value covers the last 30 to 90 seconds.
-Source: SampledStat, Avg, Max, Rate, Frequencies (Kafka 4.3.0).
+Source: SampledStat, Avg, Max, Rate, Frequencies (Kafka 4.4.0).
 """
 
 from __future__ import annotations

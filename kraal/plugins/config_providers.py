@@ -4,7 +4,7 @@ Classes come from entry points, like other plugins, and from `plugin.path`. Conf
 part, or by the last part without the suffix `ConfigProvider`. The worker's own config is resolved first, by providers
 configured with the raw config; the providers for connectors are configured with the resolved config, so one provider's
 parameters may refer to another's values. Every value that a provider returns is treated as a secret afterwards.
-Source: Plugins.newConfigProvider, WorkerConfigTransformer, ConfigTransformer (Kafka 4.3.0).
+Source: Plugins.newConfigProvider, WorkerConfigTransformer, ConfigTransformer (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Plugins come from entry points; a checkout that is not installed reads them from its pyproject.toml. Kind and version of
 Kraal's own are known without an import, for importing all of them takes half a second.
-Source: PluginDesc, PluginType, PluginUtils (Kafka 4.3.0).
+Source: PluginDesc, PluginType, PluginUtils (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Pred
 
 
 UNDEFINED_VERSION: Final = "undefined"
-"""The version of a Java plugin without one. Source: PluginDesc (Kafka 4.3.0)."""
+"""The version of a Java plugin without one. Source: PluginDesc (Kafka 4.4.0)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class PluginInfo:
 
     @property
     def known_version(self) -> str | None:
-        """The version for REST; None for a class without one. Source: PluginInfo.NoVersionFilter (Kafka 4.3.0)."""
+        """The version for REST; None for a class without one. Source: PluginInfo.NoVersionFilter (Kafka 4.4.0)."""
         return None if self.version in ("", UNDEFINED_VERSION) else self.version
 
     def describe(self) -> str:

@@ -2,7 +2,7 @@
 
 A `Registry` is a value passed as an argument; there is no global registry. It holds all names at once and imports
 classes on first use, so that a worker starts fast and a broken plugin affects only configs that name it.
-Source: Plugins, PluginScanResult, PluginUtils.computeAliases (Kafka 4.3.0); KIP-769, KIP-891.
+Source: Plugins, PluginScanResult, PluginUtils.computeAliases (Kafka 4.4.0); KIP-769, KIP-891.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The chain of a connector's transforms with their predicates; it maps each record to one record or none.
 
 All objects are picklable values because they run in Spark's Python processes.
-Source: TransformationChain, TransformationStage, ConnectorConfig.transformationStages (Kafka 4.3.0).
+Source: TransformationChain, TransformationStage, ConnectorConfig.transformationStages (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plugin versions that a config requires (KIP-891): a single version, or ranges in Maven's syntax.
 
 Versions are ordered as Maven orders them: `1.0` is `1.0.Final`, and `1.0-rc1` is lower.
-Source: PluginUtils.connectorVersionRequirement, VersionedPluginLoadingException, DelegatingClassLoader (Kafka 4.3.0),
+Source: PluginUtils.connectorVersionRequirement, VersionedPluginLoadingException, DelegatingClassLoader (Kafka 4.4.0),
 VersionRange, ComparableVersion (Maven 3.9).
 """
 

@@ -70,7 +70,7 @@ class ProvidedPlugins:
 
         Raises BadRequest for an unknown class or version; ConfigInvalid for values of Connect's own keys that are no
         longer valid, for invalid topic creation rules, and for URLs that the operator does not allow.
-        Source: Worker.startConnector (Kafka 4.3.0).
+        Source: Worker.startConnector (Kafka 4.4.0).
         """
         connector = self.registry.connector_class(config[_CLASS], config.get(CONNECTOR_VERSION))
         (SINK if connector.kind == "sink" else SOURCE).parse(config)

@@ -1,6 +1,6 @@
 """Encoding of source offsets in offset topic and offset file: `["connector",{partition}]` -> `{offset}`.
 
-Source: OffsetUtils.processPartitionKey, OffsetStorageWriter (Kafka 4.3.0).
+Source: OffsetUtils.processPartitionKey, OffsetStorageWriter (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A worker that is not the leader signs its requests to the leader; the key is in the config topic, so only those who
 may read that topic can read it. A signature covers only the raw body: no path, no time.
-Source: InternalRequestSignature, DistributedHerder.verifyInternalRequestSignature (Kafka 4.3.0).
+Source: InternalRequestSignature, DistributedHerder.verifyInternalRequestSignature (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ mark. An array is TC_ARRAY, its class descriptor (whole the first time, a refere
 the bytes; or TC_NULL; or a reference to an earlier array. Objects are numbered in the order of their start.
 
 Reading and writing reproduces the bytes if Java built the map by putting its entries into an empty one.
-Source: Java Object Serialization Specification, chapter 6; FileOffsetBackingStore (Kafka 4.3.0).
+Source: Java Object Serialization Specification, chapter 6; FileOffsetBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations

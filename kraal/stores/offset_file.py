@@ -7,7 +7,7 @@ Entries that this worker cannot read (another program's keys) are kept unchanged
 intentional (docs/compat.md): the file is replaced atomically, so a kill never leaves half of it; and a damaged file
 is an error that names it, where Java silently starts with no offsets if the file ends too early. An empty file counts
 as missing, as in Java.
-Source: FileOffsetBackingStore (Kafka 4.3.0).
+Source: FileOffsetBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from scripts.chaos_run.pipes import Pipe
 GROUPS_TOPIC: Final = "__consumer_offsets"
 """Where Kafka keeps what groups commit, each group in one partition."""
 _LAST_COMMIT_KEY: Final = 1
-"""Keys of this version or below are of commits; above are groups. Source: CoordinatorRecordType (Kafka 4.3.0)."""
+"""Keys of this version or below are of commits; above are groups. Source: CoordinatorRecordType (Kafka 4.4.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _committed(record: BrokerRecord, pipes: Sequence[Pipe]) -> tuple[str, str, i
     """Return group, topic and partition of a commit of a pipe's sink; None for all else.
 
     Shape of the key, big endian: int16 version, group and topic as int16 length + UTF-8, int32 partition.
-    Source: OffsetCommitKey.json (Kafka 4.3.0).
+    Source: OffsetCommitKey.json (Kafka 4.4.0).
     """
     key = record.key or b""
     if record.value is None or len(key) < 2 or struct.unpack_from(">h", key)[0] > _LAST_COMMIT_KEY:  # noqa: PLR2004

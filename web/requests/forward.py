@@ -6,7 +6,7 @@ about to change and the client should retry. No worker forwards to itself. The c
 answer; no request is sent twice.
 
 Reads are not forwarded, except for data that only the leader has (`ask_leader`), and data that each worker has about
-its own instances (`web.routes.supervision`). Source: HerderRequestHandler, RestClient (Kafka 4.3.0).
+its own instances (`web.routes.supervision`). Source: HerderRequestHandler, RestClient (Kafka 4.4.0).
 """
 
 from __future__ import annotations

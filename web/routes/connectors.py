@@ -2,7 +2,7 @@
 
 GETs render from the snapshot; others parse, ask the herder, render.
 
-Source: ConnectorsResource (Kafka 4.3.0); KIP-52, 465, 477, 558, 745, 875, 980.
+Source: ConnectorsResource (Kafka 4.4.0); KIP-52, 465, 477, 558, 745, 875, 980.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ nothing about connectors. (Java parses first.) Checking and parsing run on a thr
 
 Requests must be signed while the group's protocol is unknown: otherwise a starting worker would accept requests from
 anybody. In a group without signatures, a worker with password authentication rejects them unless configured
-otherwise, because workers have no passwords. Source: InternalClusterResource, DistributedHerder (Kafka 4.3.0).
+otherwise, because workers have no passwords. Source: InternalClusterResource, DistributedHerder (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`/admin/loggers`: logger levels, of this worker or of all.
 
-Source: LoggingResource (Kafka 4.3.0); KIP-495, KIP-976.
+Source: LoggingResource (Kafka 4.4.0); KIP-495, KIP-976.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`/connectors/{c}/offsets` (KIP-875). Source: ConnectorsResource, ConnectorOffsets (Kafka 4.3.0)."""
+"""`/connectors/{c}/offsets` (KIP-875). Source: ConnectorsResource, ConnectorOffsets (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

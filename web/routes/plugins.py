@@ -1,7 +1,7 @@
 """`/connector-plugins`: installed plugins, their config keys, validation of configs, and a connector's plugins.
 
 All of these may import or run plugin code, so they run on their own threads, never on the event loop.
-Source: ConnectorPluginsResource (Kafka 4.3.0); KIP-769.
+Source: ConnectorPluginsResource (Kafka 4.4.0); KIP-769.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`/connectors/{c}/tasks`: configs, status and restart of tasks. Source: ConnectorsResource (Kafka 4.3.0)."""
+"""`/connectors/{c}/tasks`: configs, status and restart of tasks. Source: ConnectorsResource (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/connectors/{c}/topics`: topics that a connector uses (KIP-558). Source: ConnectorsResource (Kafka 4.3.0)."""
+"""`/connectors/{c}/topics`: topics that a connector uses (KIP-558). Source: ConnectorsResource (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A worker restarts within seconds. Reassigning its work to the other workers at once would rebalance all of them twice.
 The leader therefore waits up to `scheduled.rebalance.max.delay.ms` and records which members are idle meanwhile: the
 worker that returned, under a new member id, is among these candidates, and receives all of the lost work.
-Source: IncrementalCooperativeAssignor.handleLostAssignments (Kafka 4.3.0), KIP-415.
+Source: IncrementalCooperativeAssignor.handleLostAssignments (Kafka 4.4.0), KIP-415.
 """
 
 from __future__ import annotations

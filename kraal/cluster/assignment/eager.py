@@ -1,6 +1,6 @@
 """Eager assignment: all members have stopped all work, and it is assigned from scratch (protocol `default`). Pure.
 
-Source: EagerAssignor (Kafka 4.3.0).
+Source: EagerAssignor (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Connectors and tasks are balanced separately, so every function here receives one kind only. A caller may pass a subset
 of the members and jobs, which are then balanced among themselves.
 Everything is linear except for one sort of the members.
-Source: IncrementalCooperativeAssignor.loadBalancingRevocations, assignConnectors (Kafka 4.3.0).
+Source: IncrementalCooperativeAssignor.loadBalancingRevocations, assignConnectors (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A job must never run twice, so a round that revokes a job from a member does not
 stops it and rejoins, and the next round finds the job free. Work of a member that left waits (`lost`). When
 consecutive rounds revoke work, because workers arrive one by one, revocations back off: 40 ms, 1.6 s, 64 s.
 Rejected: moving a job in one round with a hand-over between two members, which would have to reach each other.
-Source: IncrementalCooperativeAssignor (Kafka 4.3.0), KIP-415.
+Source: IncrementalCooperativeAssignor (Kafka 4.4.0), KIP-415.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A decision is a function of the round (the members' reports, the configured work, the time) and of the leader's state
 after earlier rounds. That state is `AssignorState`, an input and output value: a leader that loses its role drops it,
 and a new leader starts with an empty one.
-Source: IncrementalCooperativeAssignor (Kafka 4.3.0), KIP-415.
+Source: IncrementalCooperativeAssignor (Kafka 4.4.0), KIP-415.
 """
 
 from __future__ import annotations

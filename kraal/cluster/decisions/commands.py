@@ -2,7 +2,7 @@
 
 Standalone Connect has its own texts for unknown connectors; Kraal has one herder for both modes and answers like a
 distributed worker in both (docs/compat.md). All entries of a command are written together or not at all.
-Source: DistributedHerder, ConnectorsResource (Kafka 4.3.0).
+Source: DistributedHerder, ConnectorsResource (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A task's transactional id contains its number, so a new task of the same number fences the old producer by itself. If
 the connector had more tasks before, their producers would stay unfenced: the leader fences them once for each new set
 of task configs, and records the number of tasks that it has handled.
-Source: DistributedHerder.doFenceZombieSourceTasks, ConfigBackingStore (Kafka 4.3.0).
+Source: DistributedHerder.doFenceZombieSourceTasks, ConfigBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations

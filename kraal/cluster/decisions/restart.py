@@ -1,6 +1,6 @@
 """Restart requests and plans (KIP-745): which instances to restart, judged by stored statuses. Pure.
 
-Source: KIP-745; RestartRequest, RestartPlan, AbstractHerder.buildRestartPlan (Kafka 4.3.0).
+Source: KIP-745; RestartRequest, RestartPlan, AbstractHerder.buildRestartPlan (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def plan_response(plan: RestartPlan, plugin_type: str) -> dict[str, Json]:
     """Build the 202 body: the original status, with RESTARTING for all planned instances.
 
     Worker, version and an old trace stay as stored, as in Java; nothing of this is written.
-    Shape: ConnectorStateInfo (Kafka 4.3.0).
+    Shape: ConnectorStateInfo (Kafka 4.4.0).
     """
     due = {task.task for task in plan.tasks}
     tasks: list[Json] = [

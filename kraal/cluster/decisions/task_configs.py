@@ -1,6 +1,6 @@
 """Task configs: decides when to publish them, and makes their records. Pure.
 
-Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.3.0).
+Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.4.0).
 """
 
 from __future__ import annotations

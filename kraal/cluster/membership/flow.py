@@ -12,7 +12,7 @@ Four rules keep an instance from running twice; each makes a step of this module
    the work if no other member can have received it yet; the leader then leaves the assignment unchanged.
 
 Java spreads the same flow over WorkerCoordinator and DistributedHerder, on one blocking thread; rule 4 is specific to
-Kraal. Source: WorkerCoordinator, DistributedHerder.handleRebalanceCompleted, backoff (Kafka 4.3.0).
+Kraal. Source: WorkerCoordinator, DistributedHerder.handleRebalanceCompleted, backoff (Kafka 4.4.0).
 """
 
 from __future__ import annotations

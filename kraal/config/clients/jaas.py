@@ -2,7 +2,7 @@
 
 Shape: `CLASS required NAME="VALUE" NAME="VALUE" ...;`, and in a file `ENTRY { such modules };`. An error names no
 value and no name of an option: with a quote in the wrong place, either may be a part of the password.
-Source: JaasConfig (Kafka 4.3.0), java.io.StreamTokenizer, javax.security.auth.login.Configuration.
+Source: JaasConfig (Kafka 4.4.0), java.io.StreamTokenizer, javax.security.auth.login.Configuration.
 """
 
 from __future__ import annotations

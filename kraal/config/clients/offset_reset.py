@@ -1,6 +1,6 @@
 """The consumer's `auto.offset.reset`: where to start without a valid committed offset (KIP-1106).
 
-Source: AutoOffsetResetStrategy (Kafka 4.3.0), java.time.Duration.parse.
+Source: AutoOffsetResetStrategy (Kafka 4.4.0), java.time.Duration.parse.
 """
 
 from __future__ import annotations

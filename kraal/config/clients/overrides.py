@@ -1,6 +1,6 @@
 """The policies for client settings that connectors override.
 
-Source: KIP-458, KIP-1188; ConnectorClientConfigOverridePolicy (Kafka 4.3.0).
+Source: KIP-458, KIP-1188; ConnectorClientConfigOverridePolicy (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Allowlist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverrideRequest:
-    """The settings of one client that a connector overrides. Source: ConnectorClientConfigRequest (Kafka 4.3.0)."""
+    """The settings of one client that a connector overrides. Source: ConnectorClientConfigRequest (Kafka 4.4.0)."""
 
     name: str | None
     """Of the connector."""

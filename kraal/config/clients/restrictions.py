@@ -3,7 +3,7 @@
 A token endpoint gets a secret from the worker's network, and its answer may show in an error. So Kafka reads the URLs
 that it may use from a system property, which is empty by default. Kraal takes it from the worker's file or from
 KAFKA_OPTS. URLs in the worker's file were set by the operator, and are allowed.
-Source: ConfigurationUtils.throwIfURLIsNotAllowed, JaasContext.throwIfLoginModuleIsNotAllowed (Kafka 4.3.0).
+Source: ConfigurationUtils.throwIfURLIsNotAllowed, JaasContext.throwIfLoginModuleIsNotAllowed (Kafka 4.4.0).
 """
 
 from __future__ import annotations

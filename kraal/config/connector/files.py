@@ -1,7 +1,7 @@
 """Reader for a standalone worker's connector files: flat JSON, a create request, or properties, detected by content.
 
 The three forms are tried in this order whatever the file's name says.
-Source: KIP-980; ConnectStandalone.parseConnectorConfigurationFile (Kafka 4.3.0).
+Source: KIP-980; ConnectStandalone.parseConnectorConfigurationFile (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keys of all connectors, in addition to the plugin's own. Source: ConnectorConfig (Kafka 4.3.0).
+"""The keys of all connectors, in addition to the plugin's own. Source: ConnectorConfig (Kafka 4.4.0).
 
 `CONNECTOR` has the keys that do not depend on a worker. Under a worker the converters' keys have the worker's
 converters as defaults, and each `….plugin.version` the version of what is

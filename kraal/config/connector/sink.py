@@ -1,4 +1,4 @@
-"""The keys of sink connectors, and checks of their combinations. Source: SinkConnectorConfig (Kafka 4.3.0)."""
+"""The keys of sink connectors, and checks of their combinations. Source: SinkConnectorConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Shape: comma-separated rules, each `[set|add|setDate|addDate] [name]:[value]`, in double quotes if it contains a comma.
 The value of a date is in milliseconds from now.
-Source: RestServerConfig.ResponseHttpHeadersValidator (Kafka 4.3.0), StringUtil.csvSplit, HeaderFilter (Jetty 12).
+Source: RestServerConfig.ResponseHttpHeadersValidator (Kafka 4.4.0), StringUtil.csvSplit, HeaderFilter (Jetty 12).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Listeners use `listeners.https.ssl.*`, admin listeners `admin.listeners.https.ssl.*`. If any key has such a prefix, only
 keys with the prefix apply; otherwise `ssl.*` apply, which the worker's Kafka clients also use. Requests to other
 workers use the listeners' keys.
-Source: SSLUtils, AbstractConfig.valuesWithPrefixAllOrNothing (Kafka 4.3.0).
+Source: SSLUtils, AbstractConfig.valuesWithPrefixAllOrNothing (Kafka 4.4.0).
 """
 
 from __future__ import annotations

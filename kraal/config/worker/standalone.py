@@ -1,4 +1,4 @@
-"""The config of a standalone worker: reading and validation. Source: StandaloneConfig (Kafka 4.3.0)."""
+"""The config of a standalone worker: reading and validation. Source: StandaloneConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Config keys of JsonConverter. Source: JsonConverterConfig (Kafka 4.3.0)."""
+"""Config keys of JsonConverter. Source: JsonConverterConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

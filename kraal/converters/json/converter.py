@@ -1,4 +1,4 @@
-"""JsonConverter: JSON with and without schemas. Source: JsonConverter and JsonConverterConfig (Kafka 4.3.0).
+"""JsonConverter: JSON with and without schemas. Source: JsonConverter and JsonConverterConfig (Kafka 4.4.0).
 
 **Reading** returns a VARIANT, Spark's type for values without a schema, and None as schema. Cast to string, it is the
 text that a text sink prints: strings without quotes, numbers and booleans as text, objects and lists as JSON text, null

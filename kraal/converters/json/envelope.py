@@ -1,7 +1,7 @@
 """Reads the envelope `{"schema":…,"payload":…}`: from one VARIANT to its payload and error text.
 
 The schema comes with each record, so the payload stays a VARIANT. Only the schema's top level is used: whether null is
-allowed, and its default. Source: JsonConverter.toConnectData (Kafka 4.3.0).
+allowed, and its default. Source: JsonConverter.toConnectData (Kafka 4.4.0).
 """
 
 from __future__ import annotations

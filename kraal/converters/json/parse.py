@@ -2,7 +2,7 @@
 
 It accepts more than the standard: leading zeros, and anything after the first value. It uses Python's own scanner;
 numbers with a point or an exponent stay text where their digits matter.
-Source: JsonDeserializer (Kafka 4.3.0), ByteSourceJsonBootstrapper and UTF8StreamJsonParser (Jackson 2.21).
+Source: JsonDeserializer (Kafka 4.4.0), ByteSourceJsonBootstrapper and UTF8StreamJsonParser (Jackson 2.21).
 """
 
 from __future__ import annotations

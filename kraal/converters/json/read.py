@@ -1,4 +1,4 @@
-"""Conversion of parsed JSON to Connect values by schema. Source: JsonConverter.convertToConnect (Kafka 4.3.0).
+"""Conversion of parsed JSON to Connect values by schema. Source: JsonConverter.convertToConnect (Kafka 4.4.0).
 
 As in `write`, a schema is compiled to functions once. Nodes are the results of `parse`. As with Jackson's nodes, a
 number read as text is null, and text read as a number is 0.

@@ -2,7 +2,7 @@
 
 Parsing the schema of every record would cost more than parsing its value. Records of one schema start with the same
 text up to `"payload":`, so the last such prefix is cached with its schema, and only the rest of the record is parsed.
-Source: JsonConverter.fromConnectData and toConnectData (Kafka 4.3.0).
+Source: JsonConverter.fromConnectData and toConnectData (Kafka 4.4.0).
 """
 
 from __future__ import annotations

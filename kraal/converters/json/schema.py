@@ -1,4 +1,4 @@
-"""Parser for the schema in an envelope. Source: JsonConverter.asConnectSchema, SchemaBuilder (Kafka 4.3.0)."""
+"""Parser for the schema in an envelope. Source: JsonConverter.asConnectSchema, SchemaBuilder (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

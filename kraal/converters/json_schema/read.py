@@ -1,7 +1,7 @@
 """Decoding of JSON to Connect values by their schema.
 
 Nodes are the results of `kraal.converters.json.parse`. Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
-Source of the errors: JsonConverter (Kafka 4.3.0).
+Source of the errors: JsonConverter (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A schema is compiled to functions once, as in JsonConverter. Unlike JsonConverter, a required field without a value is
 left out, and maps with keys other than strings are arrays of objects.
 Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
-Source of the errors: JsonConverter (Kafka 4.3.0).
+Source of the errors: JsonConverter (Kafka 4.4.0).
 """
 
 from __future__ import annotations

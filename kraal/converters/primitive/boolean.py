@@ -1,4 +1,4 @@
-"""BooleanConverter: one byte, 0 or 1. Source: BooleanConverter (Kafka 4.3.0)."""
+"""BooleanConverter: one byte, 0 or 1. Source: BooleanConverter (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

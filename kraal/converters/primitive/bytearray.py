@@ -1,4 +1,4 @@
-"""ByteArrayConverter: bytes unchanged. Source: ByteArrayConverter (Kafka 4.3.0)."""
+"""ByteArrayConverter: bytes unchanged. Source: ByteArrayConverter (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Config keys of the converters for strings, bytes, numbers and booleans.
 
-Source: StringConverterConfig, NumberConverterConfig, BooleanConverterConfig (Kafka 4.3.0).
+Source: StringConverterConfig, NumberConverterConfig, BooleanConverterConfig (Kafka 4.4.0).
 """
 
 from __future__ import annotations

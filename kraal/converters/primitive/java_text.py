@@ -2,7 +2,7 @@
 
 Differences: schemaless objects and lists, which are VARIANTs, print as JSON text (Java: `{a=1}`), and bytes print
 unchanged (Java: `[B@5d5d9e5`, the object's address).
-Source: Struct.toString (Kafka 4.3.0), AbstractCollection and AbstractMap of Java.
+Source: Struct.toString (Kafka 4.4.0), AbstractCollection and AbstractMap of Java.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Converters of numbers to big-endian bytes of fixed length. Source: NumberConverter and its subclasses (Kafka 4.3.0).
+"""Converters of numbers to big-endian bytes of fixed length. Source: NumberConverter and its subclasses (Kafka 4.4.0).
 
 As in Java, the value's type must be the converter's own: IntegerConverter does not write a long. Without a schema an
 integer is a long and a number with a point a double (see `kraal.plugins.model.records`).

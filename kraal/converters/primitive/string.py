@@ -1,4 +1,4 @@
-"""StringConverter: text in any charset that Spark supports. Source: StringConverter (Kafka 4.3.0).
+"""StringConverter: text in any charset that Spark supports. Source: StringConverter (Kafka 4.4.0).
 
 UTF-8, the default, is only a change of type and costs nothing: invalid UTF-8 passes unchanged, where Java replaces it
 by U+FFFD. In other charsets `?` replaces characters that the charset lacks, as in Java.

@@ -2,7 +2,7 @@
 
 It has its own client instead of Spark's writer, because a dead letter keeps its timestamp. A source's dead letters are
 written with its batch (`kraal.engine.records.source_pass`), so they need only the topic.
-Source: DeadLetterQueueReporter, Worker.sinkTaskReporters (Kafka 4.3.0); KIP-298.
+Source: DeadLetterQueueReporter, Worker.sinkTaskReporters (Kafka 4.4.0); KIP-298.
 """
 
 from __future__ import annotations

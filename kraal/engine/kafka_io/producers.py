@@ -6,7 +6,7 @@ old records follow its new ones. So a producer ends with a cancelled job, and al
 
 A shorter `delivery.timeout.ms` does not help: the sender drains batches before it checks their age; and records may be
 sent until the lease ends, just before the session does, so the timeout would have to be as short as the rest of the
-session. Source: Sender.sendProducerData (Kafka 4.3.0).
+session. Source: Sender.sendProducerData (Kafka 4.4.0).
 
 With a cluster the producers are in executors. There a Spark plugin (`ExecutorProducers.java`) asks the driver which
 producers to end, and ends all while the driver does not answer

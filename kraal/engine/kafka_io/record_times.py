@@ -5,7 +5,7 @@ header and sets the timestamp in the JVM, so Python does not touch single record
 first needs it (`kraal.engine.session.janino`), and goes to the executors as a jar.
 
 Only the last header is removed: a record with another header of the same name keeps it.
-Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a timestamp below 0 is missing; Kafka 4.3.0).
+Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a timestamp below 0 is missing; Kafka 4.4.0).
 """
 
 from __future__ import annotations

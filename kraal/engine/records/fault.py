@@ -1,6 +1,6 @@
 """The failure of one record, for a log line, a dead letter's headers and a task's trace.
 
-Source: Stage, ProcessingContext, LogReporter, DeadLetterQueueReporter (Kafka 4.3.0).
+Source: Stage, ProcessingContext, LogReporter, DeadLetterQueueReporter (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A report is not handled at once, because a repeated batch is reported again: dead letters, log and metrics must contain
 each record once. Java writes them while the plugin still works, and again when it repeats the batch.
-Source: WorkerErrantRecordReporter, RetryWithToleranceOperator.executeFailed (Kafka 4.3.0).
+Source: WorkerErrantRecordReporter, RetryWithToleranceOperator.executeFailed (Kafka 4.4.0).
 """
 
 from __future__ import annotations

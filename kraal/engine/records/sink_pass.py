@@ -2,7 +2,7 @@
 
 In: the columns of Spark's Kafka reader. Out: `OUT`; a row with a `note` is not a record (see the package): a dead
 letter has the bytes, headers and timestamp as read from Kafka, and its fault as the note.
-Source: WorkerSinkTask.convertAndTransformRecord (Kafka 4.3.0): topics are counted by their original name, once key,
+Source: WorkerSinkTask.convertAndTransformRecord (Kafka 4.4.0): topics are counted by their original name, once key,
 value and headers could be decoded.
 """
 

@@ -2,7 +2,7 @@
 
 In: some of the columns of a record frame. Out: `OUT`. A row with a `note` is not a record (see the package). Dead
 letters are ordinary rows for their own topic: the same job writes them, before the batch's offsets are stored.
-Source: AbstractWorkerSourceTask.sendRecords, convertTransformedRecord (Kafka 4.3.0).
+Source: AbstractWorkerSourceTask.sendRecords, convertTransformedRecord (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A connector's error settings: tolerance, retries, logging.
 
-Source: RetryWithToleranceOperator, ConnectorConfig (Kafka 4.3.0); KIP-298.
+Source: RetryWithToleranceOperator, ConnectorConfig (Kafka 4.4.0); KIP-298.
 """
 
 from __future__ import annotations

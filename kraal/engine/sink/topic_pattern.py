@@ -1,6 +1,6 @@
 """The topics of a sink with `topics.regex`: names are matched here, and the group member subscribes to names.
 
-Source: KafkaConsumer.subscribe(Pattern), ConsumerCoordinator.updatePatternSubscription, Topic.isInternal (Kafka 4.3.0).
+Source: KafkaConsumer.subscribe(Pattern), ConsumerCoordinator.updatePatternSubscription, Topic.isInternal (Kafka 4.4.0).
 """
 
 from __future__ import annotations

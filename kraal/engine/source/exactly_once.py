@@ -6,7 +6,7 @@ if it was alone in its transaction, the run repeats it, starting with the read.
 
 With `transaction.boundary=interval` a transaction holds all batches of that time. It ends before a pause and a stop,
 and also when no more data arrives. An error in it fails the task, because its earlier batches cannot be read again.
-Source: ExactlyOnceWorkerSourceTask (Kafka 4.3.0).
+Source: ExactlyOnceWorkerSourceTask (Kafka 4.4.0).
 """
 
 from __future__ import annotations

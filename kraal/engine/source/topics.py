@@ -4,7 +4,7 @@ A run remembers the topics that it has seen, like Java's task; only other topics
 before a job, a job thread checks them (`SourceTopics.ensure`). If a transform sets them in Spark's Python processes,
 these check them before they pass the records on (`SourcePass`): an earlier check would need two passes over the
 records.
-Source: AbstractWorkerSourceTask.maybeCreateTopic, TopicAdmin.describeTopics, createOrFindTopics (Kafka 4.3.0); KIP-158.
+Source: AbstractWorkerSourceTask.maybeCreateTopic, TopicAdmin.describeTopics, createOrFindTopics (Kafka 4.4.0); KIP-158.
 """
 
 from __future__ import annotations

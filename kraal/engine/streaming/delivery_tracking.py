@@ -7,7 +7,7 @@ and acknowledged in order (one request in flight, or idempotence), so the last a
 the partition. A query may be stopped at any time, and the stored offsets cover exactly the written records.
 
 The interceptor's class is loaded by the loader that driver and executors of a local master share: only there can Kraal
-query it. Source: KafkaProducer.doSend, ProducerInterceptors.onSendError (Kafka 4.3.0), which runs on the sender's own
+query it. Source: KafkaProducer.doSend, ProducerInterceptors.onSendError (Kafka 4.4.0), which runs on the sender's own
 thread for records that were never sent.
 """
 

@@ -1,7 +1,7 @@
 """The keys of transforms and predicates, prefixed with their aliases in a connector's config.
 
 Each alias has a `type`, a `plugin.version` and the keys of its class; a transform also has `predicate` and
-`negate`, regardless of its class. Source: ConnectorConfig.EnrichablePlugin (Kafka 4.3.0).
+`negate`, regardless of its class. Source: ConnectorConfig.EnrichablePlugin (Kafka 4.4.0).
 """
 
 from __future__ import annotations

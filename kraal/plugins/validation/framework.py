@@ -1,6 +1,6 @@
 """The framework's keys for one connector on one worker: defaults, versions and recommended values.
 
-Source: ConnectorConfig.enrich and enrichedConfigDef, ConverterDefaults (Kafka 4.3.0).
+Source: ConnectorConfig.enrich and enrichedConfigDef, ConverterDefaults (Kafka 4.4.0).
 """
 
 from __future__ import annotations

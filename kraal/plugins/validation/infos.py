@@ -1,6 +1,6 @@
 """The REST representation of config keys and values: Connect's JSON objects, with fields in Connect's order.
 
-Source: ConfigInfos, ConfigInfo, ConfigKeyInfo, ConfigValueInfo (Kafka 4.3.0).
+Source: ConfigInfos, ConfigInfo, ConfigKeyInfo, ConfigValueInfo (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Additional checks of connector configs on distributed workers: consumer group and delivery guarantees.
 
 Source: DistributedHerder.validateSinkConnectorGroupId, validateSourceConnectorExactlyOnceSupport,
-validateSourceConnectorTransactionBoundary (Kafka 4.3.0).
+validateSourceConnectorTransactionBoundary (Kafka 4.4.0).
 """
 
 from __future__ import annotations

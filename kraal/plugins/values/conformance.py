@@ -1,4 +1,4 @@
-"""Validation of values against schemas. Source: ConnectSchema.validateValue, Struct.validate (Kafka 4.3.0)."""
+"""Validation of values against schemas. Source: ConnectSchema.validateValue, Struct.validate (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Inference of the common schema of a list's or map's elements parsed from text, and conversion of the elements to it.
 
-Source: Values.SchemaMerger, mergeSchemas and convertTo (Kafka 4.3.0).
+Source: Values.SchemaMerger, mergeSchemas and convertTo (Kafka 4.4.0).
 """
 
 from __future__ import annotations

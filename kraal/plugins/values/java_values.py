@@ -3,7 +3,7 @@
 A value's schema and Python type determine its Java class (see `kraal.plugins.model.records`). Times are those of a
 JVM in the time zone UTC.
 Source: `toString` of Double, Float, BigDecimal, AbstractMap, AbstractCollection and java.util.Date (Java 19 and
-later, which prints floats with as few digits as possible), Struct.toString (Kafka 4.3.0).
+later, which prints floats with as few digits as possible), Struct.toString (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversion of values to text, and of text to values with inferred types. Source: Values (Kafka 4.3.0).
+"""Conversion of values to text, and of text to values with inferred types. Source: Values (Kafka 4.4.0).
 
 Java's Byte, Short and Integer are all int here; the schema returned with the value distinguishes them.
 """

@@ -1,4 +1,4 @@
-r"""Tokenizer that splits the text of a value at its delimiters. Source: Values.Parser (Kafka 4.3.0)."""
+r"""Tokenizer that splits the text of a value at its delimiters. Source: Values.Parser (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

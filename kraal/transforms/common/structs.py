@@ -1,6 +1,6 @@
 """Builds schemas and structs by Connect's rules, with Connect's errors for violations.
 
-Source: SchemaBuilder, Struct.put, ConnectSchema.validateValue, Requirements, SchemaUtil (Kafka 4.3.0).
+Source: SchemaBuilder, Struct.put, ConnectSchema.validateValue, Requirements, SchemaUtil (Kafka 4.4.0).
 """
 
 from __future__ import annotations

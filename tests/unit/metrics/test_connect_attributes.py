@@ -39,7 +39,7 @@ CONNECT = {
     "connect-coordinator-metrics": "assigned-connectors assigned-tasks",
     "app-info": "version commit-id start-time-ms",
 }
-"""Source: ConnectMetricsRegistry, WorkerCoordinator, AppInfoParser (Kafka 4.3.0)."""
+"""Source: ConnectMetricsRegistry, WorkerCoordinator, AppInfoParser (Kafka 4.4.0)."""
 
 ALL = {(group, name) for group, listed in CONNECT.items() for name in listed.split()}
 

@@ -1,7 +1,7 @@
 """The form of a connector's config, built from an answer of `PUT /connector-plugins/{plugin}/config/validate`.
 
 Values come from the edited config, never from the answer, which replaces missing values by defaults and exposes secrets
-that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo, ConfigValueInfo (Kafka 4.3.0).
+that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo, ConfigValueInfo (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A connector that was STOPPED and is then PAUSED has no tasks until it is resumed, as in Java Connect.
 
 Source: DistributedHerder and StandaloneHerder, which generate task configs only for a connector whose target state
-is STARTED (Kafka 4.3.0); ConnectWorkerIntegrationTest.testPauseStopResume; KIP-875, KIP-980. Both herders of a real
+is STARTED (Kafka 4.4.0); ConnectWorkerIntegrationTest.testPauseStopResume; KIP-875, KIP-980. Both herders of a real
 4.3.0 worker were seen to answer these sequences so.
 """
 
