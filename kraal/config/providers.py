@@ -1,6 +1,6 @@
 """The config providers that ship with Kraal: properties files, directories of files, environment variables.
 
-Source: FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider, AllowedPaths (Kafka 4.3.0).
+Source: FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider, AllowedPaths (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import ClassVar
 
@@ -35,22 +36,24 @@ class _AllowedPaths:
         self._allowed = [_existing(os.path.normpath(path)) for path in listed.split(",")] if listed else None
 
     def check_path(self, path: str) -> str | None:
-        """Return the path to read; log and return None if it is not allowed."""
+        """Return the path to read, without links; log and return None if it is not allowed or does not exist."""
         if self._allowed is None:
             return path
-        normal = PurePosixPath(os.path.normpath(path))
-        if any(normal.is_relative_to(allowed) for allowed in self._allowed):
-            return str(normal)
+        with suppress(OSError, ValueError):
+            real = PurePosixPath(os.path.realpath(path, strict=True))
+            if any(real.is_relative_to(allowed) for allowed in self._allowed):
+                return str(real)
         log.warning("The path %s is not allowed to be accessed", path)
         return None
 
 
 def _existing(path: str) -> str:
+    """Return the path without links. Raises BadRequest."""
     if not os.path.isabs(path):  # noqa: PTH117 - pathlib would normalize the configured text
         raise BadRequest(f"Path {path} is not absolute")
     if not os.path.exists(path):  # noqa: PTH110 - the same
         raise BadRequest(f"Path {path} does not exist")
-    return path
+    return os.path.realpath(path)
 
 
 class _OfFiles(ConfigProvider):
@@ -63,7 +66,8 @@ class _OfFiles(ConfigProvider):
                 type=ConfigType.LIST,
                 default=None,
                 doc="Absolute paths of existing files and directories that may be read, including everything below "
-                "them. Default: everything may be read.",
+                "them. A path that is a link, or leads through one, must lead to one of them. Default: everything may "
+                "be read.",
                 source="AllowedPaths",
             )
         ]

@@ -111,6 +111,35 @@ def test_a_path_below_an_allowed_one_is_read(directory: Path, file: Path) -> Non
     assert directories.get(str(directory / "deeper"), ["password"]).data == {"password": "not this one"}
 
 
+def test_links_lead_only_to_allowed_paths(
+    directory: Path, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Source: AllowedPaths.parseUntrustedPath, which resolves links since Kafka 4.4.0."""
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    (allowed / "inside.properties").write_text("user=inside")
+    (allowed / "link").symlink_to(allowed / "inside.properties")
+    (allowed / "file").symlink_to(file)
+    (allowed / "directory").symlink_to(directory)
+    (tmp_path / "other-name").symlink_to(allowed)
+    for listed in ("allowed", "other-name"):
+        files, directories = FileConfigProvider(), DirectoryConfigProvider()
+        for provider in (files, directories):
+            provider.configure({"allowed.paths": str(tmp_path / listed)})
+        assert files.get(str(allowed / "link"), ["user"]).data == {"user": "inside"}
+        assert directories.get(str(allowed), ["link"]).data == {"link": "user=inside"}
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert files.get(str(allowed / "file"), ["user"]).data == {}
+            assert files.get(str(allowed / "directory" / "password"), ["line"]).data == {}
+            assert directories.get(str(allowed / "directory"), ["password"]).data == {}
+            assert files.get(str(allowed / "missing"), ["user"]).data == {}
+        assert [r.getMessage() for r in caplog.records] == [
+            f"The path {allowed / name} is not allowed to be accessed"
+            for name in ("file", "directory/password", "directory", "missing")
+        ]
+
+
 @pytest.mark.parametrize("make", [FileConfigProvider, DirectoryConfigProvider])
 @pytest.mark.parametrize(
     ("listed", "reason"),
