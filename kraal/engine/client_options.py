@@ -2,7 +2,7 @@
 
 Users write Java's names everywhere (`producer.linger.ms`, `consumer.override.max.poll.records`). Spark expects them
 with the prefix `kafka.`; the group member is librdkafka. `kraal.config.clients` decides which settings each library
-gets. Source: Worker.baseProducerConfigs, Worker.baseConsumerConfigs (Kafka 4.3.0).
+gets. Source: Worker.baseProducerConfigs, Worker.baseConsumerConfigs (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Config providers and override policies in `plugin.path`, which the process of Java plugins runs for the worker.
 
 Source: Plugins.newConfigProvider, Worker, AbstractConfig.resolveConfigVariables, AbstractHerder.validateClientOverrides
-(Kafka 4.3.0).
+(Kafka 4.4.0).
 """
 
 from __future__ import annotations

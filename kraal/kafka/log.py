@@ -3,7 +3,7 @@
 Keys are text, as in Java: invalid UTF-8 is replaced as Java replaces it, and a null key, which a compacted topic
 rejects, reads as "". The herder receives both, to log and skip them. Clients connect on first use, and every call
 ends: with its result, or with a StoreError if brokers were unavailable for longer than `timeout_s`. The next call
-retries. Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.3.0).
+retries. Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations

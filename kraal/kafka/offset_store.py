@@ -3,7 +3,7 @@
 All offsets are kept in memory, as in Java; a load first reads to the topic's end, because the partition's previous
 owner may have been another worker. One source partition may have several keys, if a worker in another
 language ordered its fields differently: the newest one is valid, and a store writes all of them.
-Source: KafkaOffsetBackingStore, OffsetUtils (Kafka 4.3.0).
+Source: KafkaOffsetBackingStore, OffsetUtils (Kafka 4.4.0).
 """
 
 from __future__ import annotations

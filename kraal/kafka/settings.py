@@ -2,7 +2,7 @@
 
 These settings favor latency over throughput, because requests wait for these topics. Java gives these clients the
 worker's own keys without a prefix; the caller passes them, with librdkafka's names.
-Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.3.0); librdkafka's CONFIGURATION.md.
+Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0); librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Based on kafka-python, because confluent-kafka cannot delete single offsets of a group. Each request creates new
 clients: requests are rare, and each connector may have its own cluster, login and group.
-Source: Worker.sinkConnectorOffsets, modifySinkConnectorOffsets, adminConfigs, baseConsumerConfigs (Kafka 4.3.0).
+Source: Worker.sinkConnectorOffsets, modifySinkConnectorOffsets, adminConfigs, baseConsumerConfigs (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A StoreError may be transient: no broker responds, or fewer than the replication factor requires. A TopicUnusable is
 permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured lasts until an
 administrator changes the topic: it has another cleanup policy, or more than one partition where order matters.
-Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.3.0).
+Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Connect's error messages for requests whose records could not be written to the config topic.
 
-Source: KafkaConfigBackingStore's ConnectExceptions (Kafka 4.3.0).
+Source: KafkaConfigBackingStore's ConnectExceptions (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Layouts only ever grow at the end: readers give missing trailing fields their de
 fields they know, so one reader serves all versions. A later version appends its own fields in
 `encode_metadata` and `decode_metadata`, and is one more row of the tables here. Only the blob under a protocol's own
 name has that protocol's fields: Java workers see the same from Kraal as from each other.
-Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.3.0); KIP-987,
+Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.4.0); KIP-987,
 which does not specify the bytes.
 """
 

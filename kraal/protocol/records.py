@@ -2,7 +2,7 @@
 
 Values are schemaless JSON, compact, fields in the order of Connect's schemas. Keys are dispatched by prefix,
 in Connect's order. Readers accept unknown fields.
-Source: KafkaConfigBackingStore (Kafka 4.3.0).
+Source: KafkaConfigBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations

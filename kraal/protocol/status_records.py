@@ -1,6 +1,6 @@
 """Records of the status topic: statuses of instances, and the topics that connectors use (KafkaStatusBackingStore).
 
-Source: KafkaStatusBackingStore (Kafka 4.3.0), KIP-558, KIP-891.
+Source: KafkaStatusBackingStore (Kafka 4.4.0), KIP-558, KIP-891.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ to the path's own OPTIONS.
 Anybody can send an origin, before authentication, and it is matched with the administrator's regular expressions.
 Matching therefore runs on one thread outside the event loop; the number of waiting origins is limited, and results
 are cached.
-Source: RestServer.initializeResources (Kafka 4.3.0), CrossOriginHandler (Jetty 12).
+Source: RestServer.initializeResources (Kafka 4.4.0), CrossOriginHandler (Jetty 12).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The leader may assign only if it has read the config topic at least as far as every member: from an older state it
 would start work that has been deleted. The caller compares `latest_offset` with its own snapshot first and takes a
 fresh one where needed; if that is still too old, the assignment tells all members to catch up and rejoin.
-Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.3.0).
+Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A source's partitions and offsets are arbitrary maps of primitive values. Java passes them through the JSON converter
 of the offset topic before the connector sees them, which turns integers into 64-bit ones; here they are 64-bit from
 the start. A sink's are those of its consumer group: `kafka_topic`, `kafka_partition`, `kafka_offset`.
-Source: DistributedHerder.modifyConnectorOffsets, Worker, SinkUtils, OffsetUtils (Kafka 4.3.0).
+Source: DistributedHerder.modifyConnectorOffsets, Worker, SinkUtils, OffsetUtils (Kafka 4.4.0).
 """
 
 from __future__ import annotations

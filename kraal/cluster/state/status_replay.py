@@ -1,6 +1,6 @@
 """Replay of the status topic, and the records written to it. Pure.
 
-Source: KafkaStatusBackingStore (Kafka 4.3.0); KIP-558.
+Source: KafkaStatusBackingStore (Kafka 4.4.0); KIP-558.
 """
 
 from __future__ import annotations

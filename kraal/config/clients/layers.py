@@ -1,6 +1,6 @@
 """The precedence of client settings: Connect's layers, with the worker's own security as the lowest layer.
 
-Source: Worker.baseProducerConfigs, baseConsumerConfigs, adminConfigs (Kafka 4.3.0).
+Source: Worker.baseProducerConfigs, baseConsumerConfigs, adminConfigs (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keys of source connectors. Source: SourceConnectorConfig, TopicCreationConfig (Kafka 4.3.0)."""
+"""The keys of source connectors. Source: SourceConnectorConfig, TopicCreationConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

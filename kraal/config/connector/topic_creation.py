@@ -2,7 +2,7 @@
 
 A connector with any key `topic.creation.…` has rules; without one nothing is created for it, and brokers make topics
 themselves, if they may. Java checks these keys when a connector starts, not when its config is validated.
-Source: SourceConnectorConfig, TopicCreationConfig, TopicCreationGroup, TopicCreation (Kafka 4.3.0).
+Source: SourceConnectorConfig, TopicCreationConfig, TopicCreationGroup, TopicCreation (Kafka 4.4.0).
 """
 
 from __future__ import annotations

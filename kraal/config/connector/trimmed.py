@@ -15,7 +15,7 @@ def trim_config(config: Config) -> dict[str, str]:
     """Return a resolved config without null values, and with those of Connect's own keys trimmed.
 
     `name` and `connector.class` stay as they are: Connect looks both up as written. Plugins trim their own values.
-    Source: ConfigDef.parseType (Kafka 4.3.0).
+    Source: ConfigDef.parseType (Kafka 4.4.0).
     """
     own_keys = _own_keys()
     return {key: trim(text) if key in own_keys else text for key, text in config.items() if text is not None}

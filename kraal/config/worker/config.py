@@ -184,7 +184,7 @@ class Checked:
 def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:
     """Return the properties with values trimmed, except those that plugins receive as written.
 
-    Source: ConfigDef.parseType (Kafka 4.3.0), which trims values of all types.
+    Source: ConfigDef.parseType (Kafka 4.4.0), which trims values of all types.
     """
     return {key: text if _OF_PLUGINS.match(key) else trim(text) for key, text in raw.items()}
 

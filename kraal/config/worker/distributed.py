@@ -1,4 +1,4 @@
-"""The config of a distributed worker: reading and validation. Source: DistributedConfig (Kafka 4.3.0)."""
+"""The config of a distributed worker: reading and validation. Source: DistributedConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The keys of all workers, and those of standalone workers.
 
-Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.3.0).
+Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.4.0).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The listeners and the advertised URL of the REST API. Source: RestServer, RestServerConfig (Kafka 4.3.0)."""
+"""The listeners and the advertised URL of the REST API. Source: RestServer, RestServerConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class DeadLetters:
         if client == "producer":
             defaults |= {"acks": "all", "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS}
             defaults["linger.ms"] = "200"  # a flush, which does not wait for it, sends one batch
-            # A repeated batch must not follow a later one. Source: Worker.baseProducerConfigs (Kafka 4.3.0).
+            # A repeated batch must not follow a later one. Source: Worker.baseProducerConfigs (Kafka 4.4.0).
             defaults["max.in.flight.requests.per.connection"] = "1"
             defaults[MAX_REQUEST_SIZE] = DEFAULT_BYTES
         settings: dict[str, Any] = dict(librdkafka_options(defaults | overrides, key_name))

@@ -3,7 +3,7 @@
 The result of `PUT /connector-plugins/{p}/config/validate` also decides whether a connector is created. It
 covers the framework's keys with the worker's defaults, the keys of transforms by alias, the plugin's own keys, the
 converters' keys, and client overrides under the policy. Validation does not access the network and collects all
-errors. Source: AbstractHerder.validateConnectorConfig, ConnectorPluginsResource (Kafka 4.3.0).
+errors. Source: AbstractHerder.validateConnectorConfig, ConnectorPluginsResource (Kafka 4.4.0).
 """
 
 from __future__ import annotations
