@@ -27,7 +27,7 @@ from tests.fakes.spark.plugins import FakePlugins
 from tests.fakes.values.transforms import chain_of
 
 E = TypeVar("E")
-TIMEOUT_S = 180.0
+TIMEOUT_S = 300.0
 
 
 @dataclass

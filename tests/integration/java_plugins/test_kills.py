@@ -21,6 +21,7 @@ from tests.integration.java_plugins.flows import (
     plugin_jvms,
     source_config,
     wait_for_more,
+    wait_for_plugins,
     wait_for_values,
 )
 
@@ -101,6 +102,7 @@ def test_a_killed_worker_takes_its_jvms_along(
     properties = worker_properties | {"plugins.jvm": "own"}
     with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
         worker, name = own.alive[0], a_name("own")
+        wait_for_plugins(worker)
         own.create(name, faulty_config(name))
         worker.wait_until("its JVMs were there", lambda: plugin_jvms(worker).keys() == {"", name})
         jvms = list(plugin_jvms(worker).values())
@@ -116,6 +118,7 @@ def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
     properties = worker_properties | {"plugins.jvm": jvm}
     with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
         worker, name = own.alive[0], a_name("frozen")
+        wait_for_plugins(worker)
         own.create(name, faulty_config(name))
         worker.wait_for_states(name, RUNNING)
         own.freeze_worker(0)

@@ -25,7 +25,7 @@ from kraal.jars.class_archive import archive_path
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.config_providers import ProviderClasses, resolve_worker
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import Stage, await_ready
+from tests.fakes.spark.stage import TIMEOUT_S, Stage, await_ready
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -198,7 +198,7 @@ def test_a_jvm_whose_worker_was_killed_while_it_started_ends_although_the_next_w
         assert starting.process.stdin is not None
         starting.process.stdin.close()  # as the kernel does for a killed worker
         prepare_environment(tmp_path)
-        assert starting.process.wait(60) == 0
+        assert starting.process.wait(TIMEOUT_S) == 0
     finally:
         starting.process.kill()
 
