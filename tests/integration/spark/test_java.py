@@ -25,23 +25,49 @@ def test_each_source_compiles_and_loads(spark: SparkSession, path: Path) -> None
     assert loaded(spark.sparkContext, f"kraal.{path.stem}").getName() == f"kraal.{path.stem}"
 
 
-def test_executors_learn_of_each_producer_to_end_once(spark: SparkSession) -> None:
-    guard: Any = loaded(spark.sparkContext, "kraal.ExecutorProducers")
-    guard = guard.getDeclaredConstructor(None).newInstance(None)
-    driver = guard.driverPlugin()
-    guard.end("before the executor")
-    (count,) = driver.receive(-1)
-    guard.end("a")
-    guard.end(None)
-    assert list(driver.receive(count)) == [count + 2, "a", None]
-    assert list(driver.receive(count + 2)) == [count + 2]
+class Guard:
+    """The plugin of executors, asked as they ask it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext
+        guard = loaded(self._context, "kraal.ExecutorProducers")
+        self.plugin = guard.getDeclaredConstructor(None).newInstance(None)
+        self._driver = self.plugin.driverPlugin()
+
+    def ask(self, count: int, refusals: str = "", executor: str = "1") -> list[Any]:
+        """Return the driver's answer to an executor."""
+        question = self._context._gateway.new_array(self._context._jvm.java.lang.Object, 3)
+        question[0], question[1], question[2] = count, executor, refusals
+        return list(self._driver.receive(question))
 
 
-def test_an_executor_that_missed_more_than_is_kept_ends_all_producers(spark: SparkSession) -> None:
-    guard: Any = loaded(spark.sparkContext, "kraal.ExecutorProducers")
-    guard = guard.getDeclaredConstructor(None).newInstance(None)
-    driver = guard.driverPlugin()
-    (count,) = driver.receive(-1)
+@pytest.fixture
+def guard(spark: SparkSession) -> Guard:
+    return Guard(spark)
+
+
+def test_executors_learn_of_each_producer_to_end_once(guard: Guard) -> None:
+    guard.plugin.end("before the executor")
+    (count,) = guard.ask(-1)
+    guard.plugin.end("a")
+    guard.plugin.end(None)
+    assert guard.ask(count) == [count + 2, "a", None]
+    assert guard.ask(count + 2) == [count + 2]
+
+
+def test_an_executor_that_missed_more_than_is_kept_ends_all_producers(guard: Guard) -> None:
+    (count,) = guard.ask(-1)
     for _ in range(1001):
-        guard.end("a")
-    assert list(driver.receive(count)) == [count + 1001, None]
+        guard.plugin.end("a")
+    assert guard.ask(count) == [count + 1001, None]
+
+
+def test_the_driver_has_the_latest_refusals_of_each_executor(guard: Guard) -> None:
+    guard.ask(-1, "1 first")
+    guard.ask(-1, "2 second\n1 third", executor="2")
+    assert sorted(guard.plugin.refusals().splitlines()) == ["1 first", "1 third", "2 second"]
+    guard.ask(-1, "3 first")
+    guard.ask(-1, executor="2")
+    assert guard.plugin.refusals() == "3 first"
+    guard.ask(-1)
+    assert guard.plugin.refusals() == ""
