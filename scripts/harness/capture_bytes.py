@@ -3,9 +3,9 @@
     python -m scripts.harness.capture_bytes
 
 Writes `group.json` and `signatures.json` of `protocol`, `java-*.bin` and `java-read.txt` of `offsets`, and
-`properties.jsonl` of `config`, for the current version. `java-read.txt` is what Java reads of `kraal-*.bin`, which
-Kraal wrote; for a new version copy those and `properties.jsonl` first, whose texts are read again. Needs Java's
-compiler and the jars of `connect`; takes seconds.
+`properties.jsonl` of `config`, for the current version. Before the first run for a new version, copy `kraal-*.bin`
+and `properties.jsonl` from the version before: Java reads the former, files that Kraal wrote, into `java-read.txt`,
+and the texts of the latter again. Needs Java's compiler and the jars of `connect`; takes seconds.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from scripts.harness import converter_cases
 from scripts.harness.capture_config_golden import GOLDEN, printed
-from scripts.harness.converter_cases import STORAGE, cases
+from scripts.harness.converter_cases import STORAGE
 from scripts.harness.converter_column_cases import JSON_CONFIGS, Pair, json_pairs, string_pairs
 from scripts.harness.converter_json_cases import JSON, decoded
 from scripts.harness.java_connect import CURRENT
@@ -38,11 +39,11 @@ Case = dict[str, Any]
 Config = dict[str, str]
 
 
-def answers_of(asked: list[Case]) -> list[Any]:
+def answers_of(cases: list[Case]) -> list[Any]:
     """Return Java's answer to each case."""
     with tempfile.TemporaryDirectory(prefix="converters-") as directory:
         path = Path(directory) / "cases.json"
-        path.write_text(json.dumps(asked), encoding="utf-8")
+        path.write_text(json.dumps(cases), encoding="utf-8")
         answers: list[Any] = printed("ConverterCases.java", str(path))
     return answers
 
@@ -117,9 +118,9 @@ def write_lines(name: str, rows: list[Case]) -> None:
 
 def main() -> None:
     """Write every case with its answer, a line each."""
-    asked = cases()
-    answered = zip(asked, answers_of(asked), strict=True)
-    write_lines("cases.json", [{**case, "answer": answer} for case, answer in answered])
+    cases = converter_cases.cases()
+    answers = zip(cases, answers_of(cases), strict=True)
+    write_lines("cases.json", [{**case, "answer": answer} for case, answer in answers])
     both = [{"schemas.enable": "true"}, {"schemas.enable": "false"}]
     write_lines("json_from_connect.json", encoded_rows(JSON, json_pairs(), both))
     write_lines("string_from_connect.json", encoded_rows(f"{STORAGE}StringConverter", string_pairs(), [{}]))

@@ -63,8 +63,8 @@ class AppendTarget:
                     self._journal = Journal(self._path, self._fd)
                 with self._hold_lock():
                     pass
-            has_attribute = self._journal is not None and self._journal.fd is None
-            self.beside = Path(spare) if self._journal is None or has_attribute else self._path.parent
+            has_no_file = self._journal is None or self._journal.fd is None
+            self.beside = Path(spare) if has_no_file else self._path.parent
         except BaseException:
             self.close()
             raise
@@ -127,7 +127,7 @@ class AppendTarget:
             try:
                 yield
             except BaseException:
-                self._undo(before, os.fstat(self._fd).st_size - before.length - self._written)
+                self._undo(before, self._written)
                 raise
             size = os.fstat(self._fd).st_size
             is_shared = before.is_shared or size != before.length + self._written
@@ -171,17 +171,16 @@ class AppendTarget:
         if self._journal is None:
             return
         for entry in self._journal.read(self._fd):
-            size = os.fstat(self._fd).st_size
             if entry.appending is None:
-                self._is_shared |= entry.is_shared or size > entry.length
+                self._is_shared |= entry.is_shared or os.fstat(self._fd).st_size > entry.length
             else:
-                self._undo(entry, size - entry.length - entry.appending)
+                self._undo(entry, entry.appending)
 
-    def _undo(self, entry: Entry, surplus: int) -> None:
-        """Remove an incomplete append, or end its line; `surplus`: number of bytes that others must have written."""
+    def _undo(self, entry: Entry, written: int) -> None:
+        """Remove an incomplete append, or end its line; `written`: maximum number of bytes that it has added."""
         assert self._journal is not None  # noqa: S101 - there is an entry
         size = os.fstat(self._fd).st_size
-        self._is_shared = entry.is_shared or surplus > 0
+        self._is_shared = entry.is_shared or size > entry.length + written
         if size > entry.length and not self._is_shared:
             log.warning(
                 "%s: Found an incomplete append; truncating %d bytes after byte %d, which will be written again",

@@ -18,11 +18,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kraal.engine.kafka_io.refusals import Refusal, read_refusals
 from kraal.engine.session.executors import GUARD
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import new_instance
 
 if TYPE_CHECKING:
     from kraal.engine.session.session import Session
@@ -80,16 +80,11 @@ class Producers:
         context = spark.session.sparkContext
         try:
             if self._in_executors:
-                _in_jvm(context, GUARD).end(client)
-            ended = _in_jvm(context, _CLASS).end(client)
+                new_instance(context, GUARD).end(client)
+            ended = new_instance(context, _CLASS).end(client)
         except Exception as exc:  # noqa: BLE001 - in any case the JVM must not continue with them
             if self._session.current is spark:
                 self._session.kill(f"its Kafka producers cannot be closed: {exc}")
             return
         if ended:
             log.info("Closed %d Kafka producers of Spark and discarded their unsent records", ended)
-
-
-def _in_jvm(context: Any, name: str) -> Any:
-    """Return an instance of a Java class, which is compiled and loaded on first use in a JVM."""
-    return loaded(context, name).getDeclaredConstructor(None).newInstance(None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from kraal.engine.session.executors import GUARD
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import loaded, new_instance
 
 if TYPE_CHECKING:
     from kraal.engine.session.session import Spark
@@ -71,8 +71,7 @@ def read_refusals(spark: Spark, *, in_executors: bool) -> list[Refusal]:
     """Return the refusals of the last seconds; in the driver's JVM, since the first call. Job thread; calls the JVM."""
     context = spark.session.sparkContext
     if in_executors:
-        guard = loaded(context, GUARD).getDeclaredConstructor(None).newInstance(None)
-        return parse_refusals(str(guard.refusals()))
+        return parse_refusals(str(new_instance(context, GUARD).refusals()))
     collector = loaded(context, _CLASS).getMethod("get", None).invoke(None, None)
     return parse_refusals(str(collector.since(_MAX_AGE_MS)))
 

@@ -119,18 +119,17 @@ class WorkerProducers(SmallBatchSender):
             self._waiting_bytes -= batch.size
             delivery.producer.batches.remove(batch)
             if isinstance(error, KafkaError) and error.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
-                self._forget(delivery.producer)
+                self._forget(batch, delivery.producer)
         is_purged = isinstance(error, KafkaError) and error.code() in _PURGED_CODES
         if is_purged and not batch.given_up and not self._closed:
             self.put(batch, delivery.run)  # another batch of the same producer was cancelled
         else:
             self._report(batch, error.str() if isinstance(error, KafkaError) else error)
 
-    def _forget(self, failed: _Producer) -> None:
-        """Close a producer that can send no more; the next batch gets another one. Holds the lock."""
-        for configs, producer in list(self._producers.items()):
-            if producer is failed:
-                del self._producers[configs]
+    def _forget(self, batch: PendingBatch, failed: _Producer) -> None:
+        """Close the producer of a batch, which can send no more; the next one gets another. Holds the lock."""
+        if self._producers.get(configs_of(batch)) is failed:
+            del self._producers[configs_of(batch)]
         failed.close()
 
 

@@ -31,7 +31,7 @@ def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -
 
     context: Any = SparkContext._active_spark_context
     arguments: Any = columns
-    instance = loaded(context, name).getDeclaredConstructor(None).newInstance(None)
+    instance = new_instance(context, name)
     return Classic(function(instance).apply(_to_seq(context, [each._jc for each in arguments])))  # noqa: SLF001 - as above
 
 
@@ -66,6 +66,11 @@ def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[byt
         is_deterministic,
     )
     return Classic(utils.column(call))
+
+
+def new_instance(context: Any, name: str) -> Any:
+    """Return a new object of a class of `kraal/engine/java`, made without arguments. Job thread."""
+    return loaded(context, name).getDeclaredConstructor(None).newInstance(None)
 
 
 def loaded(context: Any, name: str) -> Any:

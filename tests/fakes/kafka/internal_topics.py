@@ -71,9 +71,13 @@ def produce(
 
 def set_config(bootstrap: str, topic: str, name: str, value: str) -> None:
     """Set a config of a topic."""
+    client = AdminClient({"bootstrap.servers": bootstrap})  # kept: its end would end the request
+    _set_config(client, topic, name, value)
+
+
+def _set_config(client: AdminClient, topic: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    client = AdminClient({"bootstrap.servers": bootstrap})  # kept: its end would end the request
     client.incremental_alter_configs([resource])[resource].result(20)
 
 
@@ -86,9 +90,7 @@ def delete_records(admin: TopicAdmin, topic: str, partition: int, before: int) -
     """Delete the records before an offset, as an administrator may who first changes the cleanup policy."""
     client = admin._client()
     for policy in ("delete", "compact"):
-        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-        client.incremental_alter_configs([resource])[resource].result(20)
+        _set_config(client, topic, "cleanup.policy", policy)
         if policy == "delete":
             part = TopicPartition(topic, partition, before)
             for _ in range(100):  # the broker takes a moment to hear of the other policy

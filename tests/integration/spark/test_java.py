@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraal.engine import java
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import loaded, new_instance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,7 @@ class Guard:
 
     def __init__(self, spark: SparkSession) -> None:
         self._context: Any = spark.sparkContext
-        guard = loaded(self._context, "kraal.ExecutorProducers")
-        self.plugin = guard.getDeclaredConstructor(None).newInstance(None)
+        self.plugin = new_instance(self._context, "kraal.ExecutorProducers")
         self._driver = self.plugin.driverPlugin()
 
     def ask(self, count: int, refusals: str = "", executor: str = "1") -> list[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraal.engine.kafka_io.offset_pairs import PairTracker
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import new_instance
 from kraal.plugins.api import OffsetPair, TopicPartition
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Producing:
     def __init__(self, spark: SparkSession, run: str, step: int) -> None:
         context: Any = spark.sparkContext
         self._jvm = context._jvm
-        self._made = loaded(context, "kraal.OffsetPairs").getDeclaredConstructor(None).newInstance(None)
+        self._made = new_instance(context, "kraal.OffsetPairs")
         self._made.configure(self._jvm.java.util.HashMap({"kraal.run": run, "kraal.step": str(step)}))
 
     def send(self, *offsets: int, time: int = 5) -> None:
