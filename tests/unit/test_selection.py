@@ -37,7 +37,7 @@ pytest_plugins = ["tests.run.seeds", "tests.run.durations", "tests.run.changes"]
 
 
 def executable(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
 
@@ -133,27 +133,45 @@ def test_a_failure_of_pytest_is_one_of_the_run(tmp_path: Path) -> None:
     assert done.returncode == 5
 
 
-@pytest.mark.parametrize("failing", ["nothing", "check", "test", "test --ci"])
-def test_ci_runs_all_parts_and_fails_with_any(tmp_path: Path, failing: str) -> None:
+def ci(directory: Path, *, failing: str = "nothing", slow: str = "nothing") -> tuple[list[str], int]:
+    """Run `.ci/run` with parts that only print their names; return its lines and its exit status."""
     for name in ("check", "test"):
         executable(
-            tmp_path / "scripts" / name,
+            directory / "scripts" / name,
             f'#!/bin/sh\ncalled="$(echo {name} $*)"\necho "$called"\n[ "$called" != "{failing}" ]\n',
         )
-    executable(tmp_path / "scripts" / "setup.sh", "kraal_setup() { echo setup; }\n")
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    executable(directory / "scripts" / "setup.sh", "kraal_setup() { echo setup; }\n")
+    executable(
+        directory / ".venv" / "bin" / "python", f'#!/bin/sh\ncase "$*" in */{slow}.json) exit 1 ;; esac\n'
+    )
+    (directory / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", directory / ".ci" / "run")
     done = subprocess.run(
-        ["bash", str(tmp_path / ".ci" / "run")],  # noqa: S607
+        ["bash", str(directory / ".ci" / "run")],  # noqa: S607
         capture_output=True,
         text=True,
         check=False,
     )
-    printed = done.stdout.splitlines()
+    return done.stdout.splitlines(), done.returncode
+
+
+@pytest.mark.parametrize("failing", ["nothing", "check", "test", "test --ci"])
+def test_ci_runs_all_parts_and_fails_with_any(tmp_path: Path, failing: str) -> None:
+    printed, status = ci(tmp_path, failing=failing)
     assert printed[:4] == ["setup", "check", "test", "test --ci"]
-    results = [line.split()[:2] for line in printed[4:8]]
-    parts = {"setup": "setup", "check": "check", "test": "test", "ci": "test --ci"}
+    results = [line.split()[:2] for line in printed[5:8]]
+    parts = {"check": "check", "test": "test", "ci": "test --ci"}
     assert results == [
         [f"{part}:", "FAILED" if call == failing else "passed"] for part, call in parts.items()
     ]
-    assert done.returncode == int(failing != "nothing")
+    assert status == int(failing != "nothing")
+
+
+def test_a_part_of_ci_fails_above_its_limit(tmp_path: Path) -> None:
+    printed, status = ci(tmp_path, slow="test")
+    assert [line.partition(" in ")[0] for line in printed[5:8]] == [
+        "check: passed",
+        "test: passed, TOO SLOW",
+        "ci: passed",
+    ]
+    assert status == 1
