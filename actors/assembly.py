@@ -283,7 +283,7 @@ class _Maker:
             settings=parts.settings,
             clock=parts.clock,
             published=self.published,
-            kind_of=parts.plugins.kind_of,
+            connector_type=parts.plugins.connector_type,
             tokens=self._tokens,
             lease=self._lease(),
             waits_for=parts.engine.waits_for,
@@ -332,7 +332,7 @@ class _Maker:
             backlog=partial(self.metrics.has_backlog, task),
             working=self.metrics.follow(task),
         )
-        kind = parts.plugins.kind_of(wanted.connector_config)
+        kind = parts.plugins.connector_type(wanted.connector_config)
         is_source = kind != "sink"
         exact = kind == "source" and parts.cluster is not None and parts.cluster.transactions is not None
 
@@ -345,7 +345,7 @@ class _Maker:
             incarnation=wanted.incarnation,
             target=wanted.target,
             is_source=is_source,
-            version=parts.plugins.version_of(wanted.connector_config),
+            version=parts.plugins.connector_version(wanted.connector_config),
             known_topics=known_topics,
             address=address,
             worker=self.actors.worker,

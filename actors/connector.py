@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
-from actors.instances.plugin_calls import plugin_code, trace_of
+from actors.instances.plugin_calls import format_trace, plugin_code
 from actors.instances.state_lines import StateReports
 from actors.instances.story import Story
 from actors.messages.herder import TaskConfigsMade
@@ -80,7 +80,7 @@ class _Context:
         self.address.tell(Reconfigure())
 
     def raise_error(self, error: BaseException) -> None:
-        self.address.tell(PluginRaised(trace_of(error)))
+        self.address.tell(PluginRaised(format_trace(error)))
 
 
 class Connector:

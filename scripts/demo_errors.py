@@ -38,7 +38,7 @@ def run(bootstrap: str, worker: Worker, directory: Path) -> None:
         producer.produce(TOPIC, record.encode())
     if producer.flush(START_TIMEOUT_S):
         raise ScriptFailed(f"The topic {TOPIC} took no records in {START_TIMEOUT_S:.0f} s.")
-    worker.rest.create(SINK, config_of(file))
+    worker.rest.create(SINK, make_config(file))
 
     def is_through() -> bool:
         status = worker.rest.status(SINK)
@@ -65,7 +65,7 @@ def run(bootstrap: str, worker: Worker, directory: Path) -> None:
         say(f"  {text}")
 
 
-def config_of(file: Path) -> dict[str, str]:
+def make_config(file: Path) -> dict[str, str]:
     """Return the sink's config."""
     return {
         "connector.class": "FileStreamSink",

@@ -20,8 +20,8 @@ from kraal.cluster.decisions.auto_restart import (
     record_restart,
     record_success,
 )
-from kraal.config.connector.auto_restart import policy_of
-from kraal.core.ids import State, TargetState, TaskId, connector_of
+from kraal.config.connector.auto_restart import parse_policy
+from kraal.core.ids import State, TargetState, TaskId, get_connector
 from kraal.core.printable import printable
 from kraal.core.traces import root_cause
 
@@ -125,13 +125,13 @@ class AutoRestarts:
     def _situation(self, instance: Instance) -> Situation | None:
         """Return the current situation of an instance; None: it no longer exists."""
         state = self._state
-        name = connector_of(instance)
+        name = get_connector(instance)
         entry = state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= entry.task_count):
             return None
         wanted = state.work.wanted_instances(name).get(instance)
         return Situation(
-            policy=policy_of(entry.config, state.settings.auto_restart),
+            policy=parse_policy(entry.config, state.settings.auto_restart),
             life=None if wanted is None else wanted.incarnation,
             config_version=entry.version,
             started=entry.target is TargetState.STARTED,

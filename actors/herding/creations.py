@@ -75,7 +75,7 @@ class Creations:
         self.check(name)
         commands.create(self._state.snapshot.config, name, config, message.initial_state)
         self._names.add(name)
-        kind = self._state.kind_of(config)
+        kind = self._state.connector_type(config)
         self.waiting.add(_Creation(message, config, kind, reply, created))
 
     def _fail(self, creation: _Creation, error: Exception) -> None:

@@ -134,13 +134,13 @@ class History:
                 by = self._by(Deleted(event.name))
                 written = Written(event.written_ms, by)
                 self._journal.config(event.name, event.before, None, written)
-                self._note_read(_all_of(event, statuses), Kind.DELETED, by, event.written_ms)
+                self._note_read(_list_instances(event, statuses), Kind.DELETED, by, event.written_ms)
                 self._journal.roots.pop(event.name, None)
                 self._journal.event(EventKind.CONFIG, "deleted", event.name, by)
             case TargetChanged():
                 by = self._by(TargetSet(event.name, event.target))
                 kind = _KINDS[event.target]
-                cause = self._note_read(_all_of(event, statuses), kind, by, event.written_ms)
+                cause = self._note_read(_list_instances(event, statuses), kind, by, event.written_ms)
                 if event.before is TargetState.STOPPED:  # its tasks are made again
                     self._journal.roots[event.name] = cause
                 self._journal.event(EventKind.TARGET, cause.shown, event.name, by)
@@ -274,7 +274,7 @@ class History:
         return cause
 
 
-def _all_of(event: ConnectorRemoved | TargetChanged, statuses: StatusState) -> list[Instance]:
+def _list_instances(event: ConnectorRemoved | TargetChanged, statuses: StatusState) -> list[Instance]:
     """Return the connector and its tasks, also those that were just removed and still have a status."""
     known = statuses.statuses.get(event.name, ConnectorStatuses()).tasks
     return [event.name, *(TaskId(event.name, number) for number in {*range(event.tasks), *known})]

@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kraal.cluster.state.wanted_work import Assignment
-from kraal.cluster.views.rebalances import rebalance_of, with_latest
+from kraal.cluster.views.rebalances import describe_rebalance, with_latest
 from kraal.core.errors import NotLeader, NotOwner, RetryableConflict
 from kraal.core.printable import join_first
 
@@ -145,7 +145,7 @@ class Rebalances:
         snapshot = self._state.snapshot
         if self._state.settings.standalone or _is_repeated(message, snapshot):
             return snapshot.rebalances
-        latest = rebalance_of(
+        latest = describe_rebalance(
             message.plan,
             generation=message.generation,
             leader_url=message.leader_url,

@@ -35,7 +35,7 @@ from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import commands
 from kraal.cluster.decisions.restart import RestartRequest, plan_response, plan_restart, restart_entry
 from kraal.core.errors import ActorDied, Forbidden, KraalError, NotFound, RetryableConflict
-from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, connector_of
+from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, get_connector
 from kraal.plugins.validation.infos import raise_if_invalid
 from kraal.protocol.records import ConnectorConfigRecord, encode
 
@@ -321,7 +321,7 @@ class Requests:
 
         if self._restarts.restart_plainly(instance, on_up):
             return
-        if self._group.changes(connector_of(instance)):
+        if self._group.changes(get_connector(instance)):
             self._due.append((message, reply))
             return
         self._group.check_owner(instance)

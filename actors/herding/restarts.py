@@ -15,7 +15,7 @@ from actors.herding.auto_restarts import AutoRestarts
 from actors.messages.herder import HideRestarting
 from kraal.cluster.decisions.restart import RestartRequest, higher_impact, plan_restart
 from kraal.cluster.state.status_replay import newer_statuses
-from kraal.core.ids import Instance, State, connector_of
+from kraal.core.ids import Instance, State, get_connector
 from kraal.core.printable import join_first
 
 if TYPE_CHECKING:
@@ -96,18 +96,18 @@ class Restarts:
         self._auto.check_all()
 
     def _restart(self, instances: Iterable[Instance]) -> None:
-        owned = [i for i in instances if i in self._state.work.wanted_instances(connector_of(i))]
+        owned = [i for i in instances if i in self._state.work.wanted_instances(get_connector(i))]
         if owned:
             log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
         self._book.restarting(owned)
-        self._state.work.apply({connector_of(i) for i in owned}, restarted=owned, together=frozenset(owned))
+        self._state.work.apply({get_connector(i) for i in owned}, restarted=owned, together=frozenset(owned))
 
     def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
         """Restart one instance without showing RESTARTING; return False when it does not run here."""
-        if instance not in self._state.work.wanted_instances(connector_of(instance)):
+        if instance not in self._state.work.wanted_instances(get_connector(instance)):
             return False
         self._state.history.record_restart(instance)
-        self._state.work.apply([connector_of(instance)], restarted=[instance])
+        self._state.work.apply([get_connector(instance)], restarted=[instance])
         self.when_up([instance], done)
         return True
 
@@ -117,7 +117,7 @@ class Restarts:
 
     def when_up(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
         """Call `done` with the failed instances once the newest life of each instance wanted here has reported."""
-        missing = {i for i in instances if i in self._state.work.wanted_instances(connector_of(i))}
+        missing = {i for i in instances if i in self._state.work.wanted_instances(get_connector(i))}
         if missing:
             self._watches.append(_Watch(missing, [], done))
         else:
@@ -126,7 +126,7 @@ class Restarts:
     def handle_fact(self, fact: InstanceChanged) -> None:
         """Process a fact: it may end a wait or require a restart."""
         self._auto.handle_fact(fact)
-        wanted = self._state.work.wanted_instances(connector_of(fact.instance)).get(fact.instance)
+        wanted = self._state.work.wanted_instances(get_connector(fact.instance)).get(fact.instance)
         if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
             return
         self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)

@@ -140,7 +140,7 @@ class HerderState:
         settings: HerderSettings,
         clock: Clock,
         published: Published,
-        kind_of: Callable[[Config], str],
+        connector_type: Callable[[Config], str],
         tokens: Iterator[int],
         lease: Callable[[], bool],
         waits_for: Callable[[], str | None],
@@ -149,9 +149,9 @@ class HerderState:
         loggers: Loggers | None = None,
         history: History | None = None,
     ) -> None:
-        """`published`, `tokens` and `restart_history` outlive the herder; `kind_of` returns source, sink or unknown.
+        """`published`, `tokens` and `restart_history` outlive the herder.
 
-        `lease` tells whether this worker may act for its group now.
+        `connector_type` returns source, sink or unknown. `lease` returns whether this worker may act for its group now.
         `waits_for` returns why the engine is not up; None if it is.
         `refuse` ends a process that must not join its group; None: it joins even if plugins are missing.
         `loggers` receive cluster-wide levels; None: all loggers of this process.
@@ -175,7 +175,7 @@ class HerderState:
         )
         self._live = False
         self._published = published
-        self._kind_of = kind_of
+        self._connector_type = connector_type
         self._missed_from = published.latest.config.offset if published.latest.live else None
         """Offset in the config log up to which earlier herders of this process have read; None: there was none."""
         self._snapshot = replace(published.latest, config=ClusterState(), status=StatusState())
@@ -194,9 +194,9 @@ class HerderState:
         """The current state, published unless a replay is under way."""
         return self._snapshot
 
-    def kind_of(self, config: Config) -> str:
+    def connector_type(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown`: this worker does not have the config's class."""
-        return self._kind_of(config)
+        return self._connector_type(config)
 
     def update(self, **parts: Any) -> None:
         """Replace parts of the snapshot, and publish it."""
@@ -224,7 +224,7 @@ class HerderState:
             if entry is None:
                 types.pop(name, None)
             else:
-                types[name] = self._kind_of(entry.config)
+                types[name] = self._connector_type(entry.config)
         self.update(config=config, types=types)
         self.skip("config", reduced.skipped)
 

@@ -13,16 +13,16 @@ from actors.messages.worker import ReportWork
 from kraal.cluster.assignment.unassigned import Wait, some_jobs, waiting_reason
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.status_replay import (
+    find_status,
     reset_topics,
     stale_statuses,
     stale_topics,
     status_entries,
-    status_of,
     tombstones,
     topic_entry,
 )
 from kraal.cluster.state.statuses import StatusState
-from kraal.core.ids import ConnectorName, Instance, State, TaskId, TopicName, connector_of
+from kraal.core.ids import ConnectorName, Instance, State, TaskId, TopicName, get_connector
 from kraal.core.records import Entry
 from kraal.protocol.status_records import Status, status_key
 
@@ -83,7 +83,7 @@ class StatusBook:
         self._topics_on_their_way.clear()
         me = self._state.settings.worker_id
         for fact in facts:
-            stored = status_of(self._state.snapshot.status, fact.instance)
+            stored = find_status(self._state.snapshot.status, fact.instance)
             stored_fact = None if stored is None else (stored.state, stored.trace, stored.worker_id)
             if (fact.state, fact.trace) == (State.UNASSIGNED, None):
                 if stored_fact == (State.RESTARTING, None, me):
@@ -155,7 +155,7 @@ class StatusBook:
 
     def _is_restarting(self, instance: Instance) -> bool:
         snapshot = self._state.snapshot
-        stored = status_of(snapshot.status, instance)
+        stored = find_status(snapshot.status, instance)
         return instance in snapshot.restarting or (stored is not None and stored.state is State.RESTARTING)
 
     def record(self, fact: InstanceChanged) -> None:
@@ -167,7 +167,7 @@ class StatusBook:
             self.note_withheld()
             return
         instance = fact.instance
-        name = connector_of(instance)
+        name = get_connector(instance)
         entry = self._state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= len(entry.tasks)):
             if fact.stopped:
@@ -219,7 +219,7 @@ class StatusBook:
         unlisted = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
         status, entries = self._state.snapshot.status, list[Entry]()
         for job, why in unlisted.items():
-            stored = status_of(status, job.instance)
+            stored = find_status(status, job.instance)
             if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
                 entries += self._entries(job.instance, State.UNASSIGNED, trace=why)
         self._state.writes.write_status(entries, leased=True)
@@ -261,9 +261,9 @@ class StatusBook:
 
     def _is_doubtful(self, instance: Instance) -> bool:
         """Return whether the stored status of an instance that runs here is another worker's, or UNASSIGNED."""
-        if instance not in self._state.work.wanted_instances(connector_of(instance)):
+        if instance not in self._state.work.wanted_instances(get_connector(instance)):
             return False
-        stored = status_of(self._state.snapshot.status, instance)
+        stored = find_status(self._state.snapshot.status, instance)
         return stored is not None and (
             stored.state is State.UNASSIGNED or stored.worker_id != self._state.settings.worker_id
         )
@@ -295,4 +295,4 @@ class StatusBook:
         self._restarting.discard(instance)
         self._state.writes.write_status(tombstones([status_key(instance)]))
         if last:
-            self.forget_topics(connector_of(instance))
+            self.forget_topics(get_connector(instance))

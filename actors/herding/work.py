@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.messages.worker import Assign
-from kraal.cluster.state.wanted_work import Adopted, Assignment, Wanted, changes, wanted_of
-from kraal.core.ids import TaskId, connector_of
+from kraal.cluster.state.wanted_work import Adopted, Assignment, Wanted, changes, derive_wanted
+from kraal.core.ids import TaskId, get_connector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -97,7 +97,7 @@ class Work:
         delta: dict[Instance, Wanted | None] = {}
         for name in sorted(names):  # the order of a set of names differs in each process
             entry = connectors.get(name)
-            after = {} if entry is None else wanted_of(entry, self._assignment, self._restart_counts)
+            after = {} if entry is None else derive_wanted(entry, self._assignment, self._restart_counts)
             if name in self._suspended:
                 after = {i: w for i, w in after.items() if not isinstance(i, TaskId)}
             delta.update(changes(self._wanted.get(name, {}), after))
@@ -127,7 +127,7 @@ class Work:
         )
         for instance, incarnation in running.items():
             adopted = Adopted(incarnation, wanted.get(instance))
-            self._wanted.setdefault(connector_of(instance), {})[instance] = adopted
+            self._wanted.setdefault(get_connector(instance), {})[instance] = adopted
             self._announced.add(instance)
 
     def resend(self, running: Mapping[Instance, InstanceChanged]) -> None:
@@ -144,11 +144,11 @@ class Work:
 
     def announced_connectors(self) -> set[ConnectorName]:
         """Return the connectors that the worker may still run instances of."""
-        return {connector_of(i) for i in self._announced}
+        return {get_connector(i) for i in self._announced}
 
     def on_instance_stopped(self, instance: Instance) -> None:
         """Note that the worker has stopped an instance, and forget it unless it is wanted again."""
-        name = connector_of(instance)
+        name = get_connector(instance)
         instances = self._wanted.get(name, {})
         adopted = instances.get(instance)
         if isinstance(adopted, Adopted):

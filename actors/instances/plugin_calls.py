@@ -17,7 +17,7 @@ TRACE_LIMIT = 20_000
 """Maximum length of a trace in characters, to keep status records small."""
 
 
-def trace_of(error: BaseException) -> str:
+def format_trace(error: BaseException) -> str:
     """Return a readable trace: the root cause on the first line, then the stack."""
     if isinstance(error, PluginFailed):
         return secrets.scrub(error.trace)[:TRACE_LIMIT]
@@ -38,4 +38,4 @@ def plugin_code(doing: str) -> Iterator[None]:
         raise PluginFailed(secrets.scrub(f"{doing}: {exc}"), secrets.scrub(exc.trace)[:TRACE_LIMIT]) from exc
     except BaseException as exc:
         message = secrets.scrub(f"{doing}: {exc if isinstance(exc, Unavailable) else repr(exc)}")
-        raise PluginFailed(message, trace_of(exc)) from exc
+        raise PluginFailed(message, format_trace(exc)) from exc

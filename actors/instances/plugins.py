@@ -18,10 +18,10 @@ class Plugins(Protocol):
     def make(self, config: Mapping[str, str]) -> Plugin:
         """Create the connector object that `connector.class` names. May raise any error, also for Connect's keys."""
 
-    def kind_of(self, config: Config) -> str:
+    def connector_type(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown` if the class is not found; never raises."""
 
-    def version_of(self, config: Config) -> str | None:
+    def connector_version(self, config: Config) -> str | None:
         """Return the version of the plugin; None if its class is not found; never raises."""
 
     def tracks_offsets(self, config: Config) -> bool:

@@ -26,7 +26,7 @@ from actors.messages.membership import (
 )
 from actors.runtime.mailbox import Reply
 from actors.runtime.system import Begin
-from kraal.cluster.assignment.leader import work_of
+from kraal.cluster.assignment.leader import to_assignment
 from kraal.cluster.membership import member_state as flow
 from kraal.cluster.membership.flow import HUNG
 from kraal.core.ids import Generation
@@ -221,7 +221,7 @@ class Membership:
         self._herder.tell(
             AssignmentReceived(
                 generation=Generation(state.generation),
-                assignment=work_of(owned),
+                assignment=to_assignment(owned),
                 leader_url=owned.leader_url,
                 is_leader=state.leads,
                 config_offset=owned.config_offset,

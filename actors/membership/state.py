@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from actors.membership.decision_log import log_plan, log_step
 from actors.messages.membership import CoordinatorLost, GroupJoined, PrepareJoin
-from kraal.cluster.assignment.leader import GroupPlan, JoinResult, latest_offset, plan_group, work_of
+from kraal.cluster.assignment.leader import GroupPlan, JoinResult, latest_offset, plan_group, to_assignment
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.membership.flow import step
 from kraal.cluster.membership.member_state import Decision, Event, MemberSettings, MemberState
@@ -154,7 +154,7 @@ class MembershipState:
         owned = self.state.assignment
         if owned is not self._published_work:
             self._published_work = owned
-            work = Assignment() if owned is None else work_of(owned)
+            work = Assignment() if owned is None else to_assignment(owned)
             self._publish(
                 lambda metrics: replace(metrics, connectors=len(work.connectors), tasks=len(work.tasks))
             )

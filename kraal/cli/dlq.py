@@ -20,7 +20,7 @@ from kraal.core.progress import Progress
 from kraal.dead_letters.reading import read_latest, read_letters
 from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, from_json
 from kraal.dead_letters.replay import replay as replayed
-from kraal.dead_letters.selection import Box, from_offset, topics_of, uncommitted_offsets
+from kraal.dead_letters.selection import Box, from_offset, list_topics, uncommitted_offsets
 
 if TYPE_CHECKING:
     from kraal.dead_letters.kafka import Kafka
@@ -78,7 +78,7 @@ def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
     connectors = rest.get("connectors", query=[("expand", "info")])
     rows = [
         _row_over_rest(rest, name, topic) if kafka is None else _row(kafka, name, topic)
-        for name, topic in topics_of(connectors)
+        for name, topic in list_topics(connectors)
     ]
     if style != "table":
         emit(rows, style)

@@ -23,7 +23,7 @@ from kraal.core.errors import HINT, KraalError
 from kraal.core.printable import format_count
 from kraal.core.progress import Progress
 from kraal.plugin_lock import change
-from kraal.plugin_lock.jars import archive_of
+from kraal.plugin_lock.jars import name_archive
 from kraal.plugin_lock.java import plugin_path
 from kraal.plugin_lock.lock import (
     DEFAULT,
@@ -213,7 +213,7 @@ def _print_change(path: Path, result: change.Change) -> None:
     for name in result.connectors:
         click.echo(
             f"{HINT}{name} contains Kafka Connect connectors, which workers do not load from Spark's jars. Remove it, "
-            f"and add the connector's archive: {archive_of(name)}.",
+            f"and add the connector's archive: {name_archive(name)}.",
             err=True,
         )
     if not result.new and not result.gone:

@@ -13,7 +13,7 @@ from kraal.core.progress import Progress
 from kraal.jars.class_archive import archive_path
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import java_class_path
-from kraal.plugin_lock.start import WHAT, load_plugins, lock_of
+from kraal.plugin_lock.start import WHAT, find_lock, load_plugins
 
 
 @click.command("prepare", short_help="Prepare this machine, so that workers start faster.")
@@ -56,7 +56,7 @@ def _list_plugins(file: Path, worker: Mapping[str, str]) -> None:
     from kraal.java_plugins.discovery import plugin_path  # noqa: PLC0415 - as above
     from kraal.java_plugins.parts import prepare_plugins  # noqa: PLC0415 - as above
 
-    lock = lock_of(worker)
+    lock = find_lock(worker)
     if lock is not None:
         load_plugins(lock)
     if not plugin_path(worker):

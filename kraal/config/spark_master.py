@@ -15,14 +15,14 @@ _STANDALONE: Final = "spark://"
 _LOCAL_CLUSTER: Final = "local-cluster["
 
 
-def master_of(worker: Mapping[str, str]) -> str:
+def get_master(worker: Mapping[str, str]) -> str:
     """Return the worker's master; `worker`: its properties."""
     return worker.get(MASTER, DEFAULT)
 
 
 def is_local(worker: Mapping[str, str]) -> bool:
     """Whether Spark's tasks run in the worker's own JVM. `local-cluster[…]` has executors in other processes."""
-    return _LOCAL.fullmatch(master_of(worker).strip()) is not None
+    return _LOCAL.fullmatch(get_master(worker).strip()) is not None
 
 
 def warms_up(worker: Mapping[str, str]) -> bool:
@@ -32,12 +32,12 @@ def warms_up(worker: Mapping[str, str]) -> bool:
 
 def is_standalone(worker: Mapping[str, str]) -> bool:
     """Whether the master is that of a standalone cluster."""
-    return master_of(worker).startswith(_STANDALONE)
+    return get_master(worker).startswith(_STANDALONE)
 
 
 def has_other_machines(worker: Mapping[str, str]) -> bool:
     """Whether executors may be on other machines."""
-    return not is_local(worker) and not master_of(worker).startswith(_LOCAL_CLUSTER)
+    return not is_local(worker) and not get_master(worker).startswith(_LOCAL_CLUSTER)
 
 
 def shared_paths(worker: Mapping[str, str]) -> list[str]:

@@ -58,11 +58,11 @@ def has_variable(text: str | None) -> bool:
 
 def is_only_variables(text: str) -> bool:
     """Return whether a text consists of variables and spaces."""
-    variables = variables_of({"": text})
+    variables = find_variables({"": text})
     return not (substitute(text, dict.fromkeys(variables, "")) or "").strip()
 
 
-def variables_of(config: Config) -> Iterator[Variable]:
+def find_variables(config: Config) -> Iterator[Variable]:
     """Return all variables in a config's values."""
     for text in config.values():
         if text is not None:

@@ -53,7 +53,7 @@ Instance = ConnectorName | TaskId
 """A connector's own instance, or one of its tasks."""
 
 
-def connector_of(instance: Instance) -> ConnectorName:
+def get_connector(instance: Instance) -> ConnectorName:
     """Return the connector name of an instance."""
     return instance.connector if isinstance(instance, TaskId) else instance
 

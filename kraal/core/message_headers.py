@@ -39,7 +39,7 @@ def without_nul(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, 
     return [(name.replace("\0", "\ufffd"), value) for name, value in headers]
 
 
-def headers_of(message: Any) -> Headers | None:
+def read_headers(message: Any) -> Headers | None:
     """Return the headers of a message; None if a name is not valid UTF-8. Call once: they can be taken once."""
     try:
         return _headers(message) or ()

@@ -26,7 +26,7 @@ from kraal.config.clients.record_size import (
     refused_by_producer,
 )
 from kraal.core.errors import StoreError
-from kraal.core.message_headers import find_nul, headers_of
+from kraal.core.message_headers import find_nul, read_headers
 from kraal.dead_letters.api import KafkaUnavailable, Span
 from kraal.dead_letters.records import DeadLetter, Target
 from kraal.kafka.settings import LastClientError, client, code
@@ -197,7 +197,7 @@ class Kafka:
 
     def _headers(self, message: Any) -> Sequence[tuple[str, bytes | None]]:
         """Return a record's headers; names that are not UTF-8 need another client."""
-        if (headers := headers_of(message)) is not None:
+        if (headers := read_headers(message)) is not None:
             return headers
         try:
             return self._header_reader.read(message.topic(), message.partition(), message.offset())

@@ -76,7 +76,7 @@ class DeadLetter:
                 facts[name] = int(text) if is_number and text is not None else text
         return facts
 
-    def is_of(self, connector: str) -> bool:
+    def belongs_to(self, connector: str) -> bool:
         """Whether a connector may have written the letter: it contains its name, or no name."""
         return self.facts.get("connector", connector) == connector
 

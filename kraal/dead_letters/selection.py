@@ -34,10 +34,10 @@ class Box:
 
     def holds(self, letter: DeadLetter) -> bool:
         """Whether the box contains this letter of its topic."""
-        return self.connector is None or letter.is_of(self.connector)
+        return self.connector is None or letter.belongs_to(self.connector)
 
 
-def topics_of(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def list_topics(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield connectors and their dead letter queue topics from `GET /connectors?expand=info`, sorted."""
     for name, entry in sorted(connectors.items()):
         topic = str(entry.get("info", {}).get("config", {}).get(TOPIC_KEY) or "").strip()
@@ -45,7 +45,7 @@ def topics_of(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, topic
 
 
-def topic_of(name: str, config: Mapping[str, Any]) -> str:
+def find_topic(name: str, config: Mapping[str, Any]) -> str:
     """Return the dead letter queue topic of a connector with this config. Raises NoDeadLetters."""
     topic = str(config.get(TOPIC_KEY) or "").strip()
     if not topic:
@@ -69,7 +69,7 @@ def find_box(kafka: LettersKafka, name: str, config: Mapping[str, Any] | None, k
         if name not in kafka.partitions:
             raise NoDeadLetters(f"{kind} {name} does not exist.")
         return Box(name)
-    topic = topic_of(name, config)
+    topic = find_topic(name, config)
     if topic not in kafka.partitions:
         raise NoDeadLetters(
             f"The dead letter queue topic {topic} of connector {name} does not exist yet; there are no dead letters."

@@ -15,11 +15,11 @@ from kraal.doctor.plugin_copies import check_jars
 from kraal.doctor.subject import Subject
 from kraal.jars.errors import JavaMissing
 from kraal.jars.java import find_java
-from kraal.java_plugins.catalog import digest_of, peek
+from kraal.java_plugins.catalog import compute_digest, peek
 from kraal.java_plugins.discovery import plugin_path
-from kraal.java_plugins.parts import options_of
+from kraal.java_plugins.parts import list_options
 from kraal.plugin_lock.lock import check_files, read_lock
-from kraal.plugin_lock.start import lock_of
+from kraal.plugin_lock.start import find_lock
 
 _ARCHIVES: Final = (".jar", ".zip")
 _JVM_TIMEOUT_S: Final = 30
@@ -27,15 +27,15 @@ _JVM_TIMEOUT_S: Final = 30
 
 def check_plugins(subject: Subject) -> Iterator[Finding]:
     """Check the plugin settings in the worker's file; loads no plugin."""
-    lock = lock_of(subject.raw)
+    lock = find_lock(subject.raw)
     if lock is not None:
         yield check_lock(lock.absolute())
     for entry in split_list(subject.raw.get(PATH) or ""):
         yield check_entry(Path(entry))
     entries = plugin_path(subject.raw)
     if entries:
-        yield from jvm_starts(options_of(subject.raw, is_shared=False))
-        catalog = peek(digest_of(entries, subject.raw.get(DISCOVERY) or DEFAULT_DISCOVERY))
+        yield from jvm_starts(list_options(subject.raw, is_shared=False))
+        catalog = peek(compute_digest(entries, subject.raw.get(DISCOVERY) or DEFAULT_DISCOVERY))
         yield from check_jars(entries, catalog or [])
 
 

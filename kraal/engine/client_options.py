@@ -180,7 +180,7 @@ def producer_client_id(task: TaskId) -> str:
     return f"connector-producer-{task}"
 
 
-def client_id_of(worker: Mapping[str, str], connector: Mapping[str, str], default: str) -> str:
+def choose_client_id(worker: Mapping[str, str], connector: Mapping[str, str], default: str) -> str:
     """Return the client id of a connector's producers, which `producer_options` derives from `default`."""
     return merge_layers(worker, connector, "producer").get("client.id", default)
 

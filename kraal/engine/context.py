@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from kraal.config.connector.batches import Batches, batches_of
-from kraal.config.connector.source import BY_INTERVAL, boundary_of
+from kraal.config.connector.batches import Batches, parse_batches
+from kraal.config.connector.source import BY_INTERVAL, parse_boundary
 from kraal.engine.api import TaskSpec
-from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.executor import JobLauncher, JobResult, run_job
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
@@ -55,11 +55,13 @@ class ExecutorContext:
 
     def batches(self, spec: TaskSpec) -> Batches:
         """Return the batch settings of a task."""
-        return batches_of(spec.connector_config, self.worker, transactional=has_transaction_per_batch(spec))
+        return parse_batches(
+            spec.connector_config, self.worker, transactional=has_transaction_per_batch(spec)
+        )
 
     def run(self, function: Callable[[], JobResult], done: Callable[[JobResult], None]) -> None:
         """Run a function on a job thread, and pass its result on. Returns at once."""
-        self.jobs.submit(lambda: done(result_of(function)))
+        self.jobs.submit(lambda: done(run_job(function)))
 
     def launch(self, function: Callable[[], JobResult]) -> JobLauncher:
         """Return a launcher that runs `function` on a job thread and passes its result on."""
@@ -68,4 +70,4 @@ class ExecutorContext:
 
 def has_transaction_per_batch(spec: TaskSpec) -> bool:
     """Whether a task writes each batch in a transaction of its own."""
-    return spec.transactions is not None and boundary_of(spec.connector_config) != BY_INTERVAL
+    return spec.transactions is not None and parse_boundary(spec.connector_config) != BY_INTERVAL

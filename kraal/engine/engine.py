@@ -29,7 +29,7 @@ from kraal.engine.pace import Pace
 from kraal.engine.runs import Runs
 from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.session.session import Session, reason_of, scratch_directory
+from kraal.engine.session.session import Session, describe_state, scratch_directory
 from kraal.engine.session.slots import Slots
 from kraal.engine.streaming.real_time_query import CHECKPOINTS
 from kraal.engine.task_plugins import Chains, Plugins, task_class
@@ -292,6 +292,6 @@ class SparkEngine:
                 if isinstance(state, EngineReady):
                     run.spark_ready()
                 else:
-                    run.spark_away(reason_of(state), lost=lost)
+                    run.spark_away(describe_state(state), lost=lost)
         for listener in listeners:
             listener(state)

@@ -117,7 +117,7 @@ class NoExecutor:
         return False
 
 
-def result_of(function: Callable[[], JobResult]) -> JobResult:
+def run_job(function: Callable[[], JobResult]) -> JobResult:
     """Run a job's code; an exception, including SystemExit, is its result.
 
     Returns a RetriableError if brokers did not answer a client of the JVM: such a job is run again, because Spark's
@@ -136,8 +136,8 @@ def result_of(function: Callable[[], JobResult]) -> JobResult:
 
 
 def start_job(start: Callable[[], None], done: Callable[[JobResult], None]) -> None:
-    """Call a function that starts a job; if it fails, its exception is the job's result. Thread as for `result_of`."""
-    error = result_of(start)
+    """Call a function that starts a job; if it fails, its exception is the job's result. Thread as for `run_job`."""
+    error = run_job(start)
     if error is not None:
         done(error)
 
@@ -200,7 +200,7 @@ def commit_job(
         executor.commit(offsets)
         return Committed()
 
-    return lambda done: submit(lambda: done(result_of(commit)))
+    return lambda done: submit(lambda: done(run_job(commit)))
 
 
 def failure(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:

@@ -106,7 +106,7 @@ class Pool:
             log.warning(
                 "%s: Abandoning thread %s because its call does not return; %s has abandoned %d of at most %d threads. "
                 "Stack of the call:\n%s",
-                *(owner, thread.name, self._name, count, self._max_threads, stack_of(thread)),
+                *(owner, thread.name, self._name, count, self._max_threads, describe_stack(thread)),
             )
         return waiting
 
@@ -177,7 +177,7 @@ class Share:
         self.pool.submit(function, self.owner)
 
 
-def stack_of(thread: threading.Thread) -> str:
+def describe_stack(thread: threading.Thread) -> str:
     """Return the Python stack of a thread in traceback format, or a message if the thread has ended."""
     frame = _frames().get(thread.ident or 0)
     return "(the thread has ended)" if frame is None else "".join(traceback.format_stack(frame)).rstrip()

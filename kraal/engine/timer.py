@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from typing_extensions import override
 
 from kraal.core.logging import about
-from kraal.engine.thread_pool import NOBODY, Owner, stack_of
+from kraal.engine.thread_pool import NOBODY, Owner, describe_stack
 from kraal.metrics.thread_pools import PoolState, StuckCall
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class TimerThread:
         log.warning(
             "%s: Abandoning a thread of the poller because its call has not returned for %.1f s; the poller has "
             "abandoned %d of at most %d threads. Stack of the call:\n%s",
-            *(owner, busy_s, count, MAX_THREADS, stack_of(stuck)),
+            *(owner, busy_s, count, MAX_THREADS, describe_stack(stuck)),
         )
 
     def _schedule(self, due_s: float, call: _Call) -> None:

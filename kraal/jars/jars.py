@@ -163,7 +163,7 @@ def _parse_checksum(text: str) -> str:
     return text
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """Return a file's sha256 in lower-case hex. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -171,6 +171,6 @@ def sha256_of(path: Path) -> str:
 
 def _sum(path: Path) -> str | None:
     try:
-        return sha256_of(path)
+        return compute_sha256(path)
     except FileNotFoundError:
         return None

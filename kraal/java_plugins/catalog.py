@@ -92,7 +92,7 @@ def has_passing_errors(text: str) -> bool:
     return any("error" in each and not each.get("lasts") for each in json.loads(text))
 
 
-def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
+def compute_digest(plugin_path: Iterable[str], discovery: str) -> str:
     """Return the digest of all that decides which plugins there are. Reads the names of all files."""
     digest = hashlib.sha256(f"{_FORMAT}\n{discovery}\n{runtime()}\n".encode())
     for place in plugin_path:

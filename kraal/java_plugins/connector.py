@@ -283,7 +283,7 @@ class _MadeInJvm:
         raise BadRequest(f"{cls.class_name} is a Java plugin, which only the JVM of Java plugins can create.")
 
 
-def classes_of(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
+def make_classes(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
     """Return the versions of each Java plugin, by its full name and ascending, with their kinds and classes."""
     by_place: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
     for each in plugins:
@@ -293,7 +293,7 @@ def classes_of(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str
         name: [
             (
                 tuple(role.kind for role in roles if isinstance(role.kind, PluginKind)),
-                _class_of(roles[0], hosts),
+                _make_class(roles[0], hosts),
             )
             for _, roles in sorted(places.items(), key=lambda place: ascending(place[0][0]))
         ]
@@ -301,7 +301,7 @@ def classes_of(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str
     }
 
 
-def _class_of(plugin: JavaPlugin, hosts: PluginHosts) -> type[Any]:
+def _make_class(plugin: JavaPlugin, hosts: PluginHosts) -> type[Any]:
     members: dict[str, Any] = {
         "class_name": plugin.class_name,
         "version": plugin.version,

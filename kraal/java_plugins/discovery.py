@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kraal.config.connector.java_plugins import DEFAULT_DISCOVERY, DISCOVERY, PATH
 from kraal.config.values import split_list
-from kraal.java_plugins.catalog import cached_scan, digest_of, store_scan
+from kraal.java_plugins.catalog import cached_scan, compute_digest, store_scan
 
 
 def plugin_path(worker: Mapping[str, str]) -> Sequence[str]:
@@ -44,7 +44,7 @@ class Discovery:
         """`worker`: the worker's properties. Reads the names of all files in `plugin.path`."""
         self._mode = worker.get(DISCOVERY) or DEFAULT_DISCOVERY
         self._entries = plugin_path(worker)
-        self.digest: Final = digest_of(self._entries, self._mode)
+        self.digest: Final = compute_digest(self._entries, self._mode)
         """Of all that decided which plugins there were when the worker started."""
         self._scans: dict[str, str] = {}
         """The scans of this worker's processes by digest, also if they cannot be cached."""
@@ -54,7 +54,7 @@ class Discovery:
 
     def next_files(self) -> PluginFiles:
         """Return the properties and files for the next process. Lists the files again: some may have been replaced."""
-        digest = digest_of(self._entries, self._mode)
+        digest = compute_digest(self._entries, self._mode)
         properties = {PATH: ",".join(self._entries), DISCOVERY: self._mode}
         return PluginFiles(properties, self._scans.get(digest) or cached_scan(digest), digest)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kraal.config.connector.java_plugins import PluginsJvm, jvm_of
+from kraal.config.connector.java_plugins import PluginsJvm, parse_jvm
 
 if TYPE_CHECKING:
     from kraal.java_plugins.host import PluginHost
@@ -53,7 +53,7 @@ class PluginHosts:
 
     def take(self, connector: str, config: Mapping[str, str]) -> PluginHost:
         """Return the host for a start of a connector or for a run of one of its tasks; `give_back` follows."""
-        if jvm_of(config, self._by_default) is PluginsJvm.SHARED:
+        if parse_jvm(config, self._by_default) is PluginsJvm.SHARED:
             return self.shared
         with self._lock:
             if self._is_closed:

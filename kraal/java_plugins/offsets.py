@@ -60,7 +60,7 @@ class StandaloneOffsets:
             if what == "load":
                 pairs = self._load(texts)
             else:
-                self._store.store(changes_of(texts))
+                self._store.store(parse_changes(texts))
         except KraalError as exc:
             log.warning("Failed to %s offsets of Java connectors: %s", what, exc)
             error = str(exc)
@@ -87,7 +87,7 @@ class StandaloneOffsets:
         return pairs
 
 
-def changes_of(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
+def parse_changes(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
     """Return the changes of an offset store in pairs of texts. Raises ProtocolError for offsets that cannot be stored.
 
     Keys without a partition are skipped: a source may send records that have none, but reads no offsets for them.

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kraal.config.connector.java_plugins import DEFAULT_OPTIONS, OPTIONS, jvm_of
+from kraal.config.connector.java_plugins import DEFAULT_OPTIONS, OPTIONS, parse_jvm
 from kraal.config.values import split_list
 from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.catalog import JavaPlugin, has_passing_errors, parse_catalog, read_cached, store
-from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.connector import make_classes
 from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.hosts import PluginHosts
@@ -89,7 +89,7 @@ def with_plugin_path(
             discovery=discovery,
             worker=worker_properties(worker),
             class_path=class_path,
-            options=options_of(worker, is_shared=not connector),
+            options=list_options(worker, is_shared=not connector),
             silence_s=min(MAX_SILENCE_S, session_timeout_s / 2),
             standalone=offsets is not None,
             describes=catalog is None and not connector,
@@ -107,7 +107,7 @@ def with_plugin_path(
 
         return make(class_path, connector)
 
-    hosts = PluginHosts(make(java_class_path), make_own, jvm_of(worker))
+    hosts = PluginHosts(make(java_class_path), make_own, parse_jvm(worker))
     hosts.shared.start()
     try:
         if catalog is None:
@@ -140,7 +140,7 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
 
     def describe() -> str:
         files = discovery.next_files()
-        jvm = Jvm(java_class_path(), options_of(worker), files)
+        jvm = Jvm(java_class_path(), list_options(worker), files)
         try:
             text = str(jvm.entry.describe())
             discovery.store_scan(files, jvm.entry)
@@ -163,7 +163,7 @@ def read_catalog(discovery: Discovery, describe: Callable[[], str]) -> list[Java
     return plugins
 
 
-def options_of(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequence[str]:
+def list_options(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequence[str]:
     """Return the options of a JVM."""
     text = worker.get(OPTIONS) or DEFAULT_OPTIONS
     named = any(_COLLECTOR.search(each) for each in (text, *map(os.environ.get, _OF_JAVA)) if each)
@@ -188,4 +188,4 @@ def _with_java_plugins(registry: Registry, hosts: PluginHosts, everything: Seque
     ]
     chains = {each.class_name for each in everything if not each.is_service}
     services = frozenset().union(*(each.service_names for each in hosts.shared.services))
-    return registry.with_java(classes_of(plugins, hosts), chains, services)
+    return registry.with_java(make_classes(plugins, hosts), chains, services)

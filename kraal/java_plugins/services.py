@@ -25,7 +25,7 @@ from kraal.java_plugins.catalog import ServiceKind
 from kraal.java_plugins.connector import config_value, describe_exception, refusal
 from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.jvm import Jvm, PluginsAway
-from kraal.java_plugins.parts import options_of, read_catalog
+from kraal.java_plugins.parts import list_options, read_catalog
 from kraal.plugins.config_providers import (
     ProviderClasses,
     Providers,
@@ -207,7 +207,7 @@ class _OwnProcess:
         """Start it. Raises PluginsAway, JarsUnavailable, JavaMissing."""
         discovery = Discovery(worker)
         files = discovery.next_files()
-        self._jvm = Jvm(java_class_path(), options_of(worker), files)
+        self._jvm = Jvm(java_class_path(), list_options(worker), files)
         try:
             self.services = [each for each in read_catalog(discovery, self._describe) if each.is_service]
             discovery.store_scan(files, self._jvm.entry)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
+from kraal.core.ids import ConnectorName, Instance, Json, TaskId, get_connector
 from kraal.core.secrets import secrets
 from kraal.journal.ring import ENTRY_BYTES, ByteRing, Guard, cut, text_bytes
 
@@ -81,7 +81,7 @@ class Events:
                 seq=self._seq,
                 ms=self._now_ms(),
                 kind=kind,
-                connector=None if about is None else connector_of(about),
+                connector=None if about is None else get_connector(about),
                 task=about.task if isinstance(about, TaskId) else None,
                 text=text,
                 by=by,

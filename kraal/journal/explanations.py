@@ -13,7 +13,7 @@ from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.cluster.state.statuses import ConnectorStatuses
-from kraal.cluster.views.placements import placement_of
+from kraal.cluster.views.placements import describe_placement
 from kraal.core.ids import ConnectorName, Instance, Json, State, TargetState, TaskId
 from kraal.core.printable import printable
 from kraal.core.traces import root_cause
@@ -77,7 +77,8 @@ def explain(sources: Sources, name: ConnectorName) -> dict[str, Any]:
 
     Shape: name, type, target (STARTED, PAUSED or STOPPED), worker_id (of this worker), leader, generation, connector,
     tasks. Of each instance: state, worker_id and generation of its status (null without one), placement (see
-    `placement_of`), reasons [{kind, text}], events [{ms, worker_id, kind, text, by}], oldest first; of tasks also id.
+    `describe_placement`), reasons [{kind, text}], events [{ms, worker_id, kind, text, by}], oldest first; of tasks
+    also id.
     """
     snapshot = sources.snapshot
     entry = snapshot.config.connectors[name]
@@ -128,7 +129,7 @@ def _instance(
         "state": None if status is None else str(status.state),
         "worker_id": None if status is None else status.worker_id,
         "generation": None if status is None else status.generation,
-        "placement": placement_of(snapshot, instance),
+        "placement": describe_placement(snapshot, instance),
         "reasons": [{"kind": kind, "text": text} for kind, text in reasons],
         "events": [_event(each, snapshot.worker_id) for each in events[-MAX_EVENTS:]],
     }

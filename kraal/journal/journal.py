@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from kraal.core.ids import Config, ConnectorName, Instance, TaskId, connector_of
+from kraal.core.ids import Config, ConnectorName, Instance, TaskId, get_connector
 from kraal.journal.authors import Authors
 from kraal.journal.causes import Cause
 from kraal.journal.configs import Configs, Written
@@ -121,7 +121,7 @@ class Journal:
         entry = self.states.add(instance, status, at_ms, now_ms=self.now_ms(), reason=reason)
         if entry is None:
             return
-        self._notify("history", connector_of(instance))
+        self._notify("history", get_connector(instance))
         self.event(EventKind.STATE, _state_text(instance, entry), instance, entry.by)
 
     def states_read(self, statuses: Mapping[Instance, Status]) -> None:
@@ -135,7 +135,7 @@ class Journal:
             for instance in self.states.find_gone(statuses):
                 self.state(instance, None, -1)
         names = {
-            connector_of(instance)
+            get_connector(instance)
             for instance, status in statuses.items()
             if self.states.add_stored(instance, status, now_ms=self.now_ms())
         }

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
+from kraal.core.ids import ConnectorName, Instance, Json, TaskId, get_connector
 from kraal.core.secrets import secrets
 from kraal.journal.causes import FRESH_MS, REMOVED, STORED, Cause, Explained, explain, is_settled
 from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, cut, text_bytes
@@ -122,7 +122,7 @@ class States:
             better = replace(entry, cause=cause.shown, by=cause.by, is_exact=True)
             return better, better.size
 
-        self._rings.amend(connector_of(instance), change)
+        self._rings.amend(get_connector(instance), change)
 
     def pop_noted(self, instance: Instance, now_ms: int) -> Cause | None:
         """Return the cause that is noted for an instance, unless it is too old."""
@@ -198,7 +198,7 @@ class States:
             trace=None if trace is None else _shorten(trace),
             is_exact=why.is_exact,
         )
-        self._rings.append(connector_of(instance), lambda: (entry, entry.size))
+        self._rings.append(get_connector(instance), lambda: (entry, entry.size))
         return entry
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kraal.cluster.views.rest import shown_state, task_state, type_of
+from kraal.cluster.views.rest import find_type, shown_state, task_state
 from kraal.core.ids import ConnectorName, State, TaskId
 from kraal.metrics import connect_attributes as names
 from kraal.metrics.supervision import supervision
@@ -74,7 +74,7 @@ def families(
     snapshot: Snapshot,
     current: CurrentMetrics,
     identity: Identity,
-    class_of: Callable[[str], str],
+    find_class_name: Callable[[str], str],
     now_s: float,
     stall_s: float = 0.0,
     *,
@@ -82,7 +82,8 @@ def families(
 ) -> Iterator[Family]:
     """Yield all families one by one, so that a long scrape can be divided; some are empty.
 
-    `class_of` returns the full name of a connector's class for the name in its config; `stall_s`: see the registry.
+    `find_class_name` returns the full name of a connector's class for the name in its config.
+    `stall_s`: see the registry.
     `java`: measurements of the plugins' JVM for its tasks; None while no report has arrived.
     """
     connectors = sorted(name for name in current.living if not isinstance(name, TaskId))
@@ -92,7 +93,7 @@ def families(
     yield from _app_info(identity)
     yield from _worker(current, len(connectors), len(tasks), now_s)
     yield from _worker_connectors(states)
-    yield from _connectors(snapshot, current, connectors, class_of)
+    yield from _connectors(snapshot, current, connectors, find_class_name)
     yield from _task_states(states)
     yield from _tasks(current, tasks, now_s, java)
     yield from supervision(snapshot, current, states, now_s, stall_s)
@@ -139,7 +140,7 @@ def _connectors(
     snapshot: Snapshot,
     current: CurrentMetrics,
     connectors: Sequence[ConnectorName],
-    class_of: Callable[[str], str],
+    find_class_name: Callable[[str], str],
 ) -> Iterator[Family]:
     rows: list[tuple[str, float]] = []
     for at, name in enumerate(connectors, 1):
@@ -147,8 +148,8 @@ def _connectors(
             yield _YIELD
         entry = snapshot.config.connectors.get(name)
         values = (
-            type_of(snapshot, name),
-            None if entry is None else class_of(entry.config.get("connector.class") or ""),
+            find_type(snapshot, name),
+            None if entry is None else find_class_name(entry.config.get("connector.class") or ""),
             current.living[name],
             _connector_state(snapshot, name).lower(),
         )

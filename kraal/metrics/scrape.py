@@ -28,7 +28,7 @@ class Scrape:
     published: Published
     metrics: MetricsRegistry
     identity: Identity
-    class_of: Callable[[str], str]
+    find_class_name: Callable[[str], str]
     """Returns the full name of a connector's class for the name in its config."""
     load: Callable[[], LoadMetrics] | None = None
     """Returns the worker's load; None if it is not measured."""
@@ -43,7 +43,7 @@ class Scrape:
             self.published.latest,
             current,
             self.identity,
-            self.class_of,
+            self.find_class_name,
             metrics.time.now(),
             metrics.stall_s,
             java={} if java is None else java.tasks,

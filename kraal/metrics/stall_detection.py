@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kraal.cluster.decisions.auto_restart import Watched, applies, give_up_reason, restarts_in_window
 from kraal.cluster.views.rest import shown_state, task_state
-from kraal.config.connector.auto_restart import AutoRestart, policy_of
+from kraal.config.connector.auto_restart import AutoRestart, parse_policy
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
 from kraal.core.secrets import secrets
 from kraal.metrics.stalls.causes import ConnectorFacts, Stall, TaskFacts, connector_stall, task_stall
@@ -169,7 +169,7 @@ class StallDetection:
         now_s = self.metrics.time.now()
         current = self.metrics.current()
         entry = snapshot.config.connectors.get(name)
-        policy = self.policy if entry is None else policy_of(entry.config, self.policy)
+        policy = self.policy if entry is None else parse_policy(entry.config, self.policy)
         response: dict[str, Json] = {"policy": _policy(policy)}
         here: dict[str, Json] = {"worker_id": snapshot.worker_id}
         if name in current.living:

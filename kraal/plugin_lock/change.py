@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kraal.jars.jars import sha256_of
+from kraal.jars.jars import compute_sha256
 from kraal.plugin_lock.jars import has_connectors, resolve_jars
 from kraal.plugin_lock.java import is_java, is_java_coordinates, resolve_java, unpack_java
 from kraal.plugin_lock.lock import (
@@ -23,12 +23,12 @@ from kraal.plugin_lock.lock import (
     Locked,
     PluginLockError,
     check_files,
-    files_of,
+    files_directory,
     is_coordinates,
     read_lock,
     write_lock,
 )
-from kraal.plugin_lock.wheels import canonical, resolve_wheels, site_of, unpack, wheel_name
+from kraal.plugin_lock.wheels import canonical, resolve_wheels, site_directory, unpack, wheel_name
 
 Found = Sequence[tuple[Locked, Path]]
 
@@ -184,7 +184,7 @@ def _still_needed(added: Sequence[str], wheels: Found, scratch: Path) -> Found:
 @contextmanager
 def _changing(path: Path) -> Iterator[tuple[Lock, Path]]:
     """Lock out other changes and yield the lock and a scratch directory. Raises PluginLockError."""
-    directory = files_of(path)
+    directory = files_directory(path)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / ".changing").open("w", encoding="ascii") as handle:
@@ -204,10 +204,10 @@ def _replace(
     plugins: Found,
     provided: Sequence[str],
 ) -> Change:
-    directory = files_of(path)
+    directory = files_directory(path)
     for entry, file in (*jars, *wheels, *plugins):
         target = directory / entry.file
-        if target.exists() and sha256_of(target) == entry.sha256:
+        if target.exists() and compute_sha256(target) == entry.sha256:
             continue
         with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as new:
             pass
@@ -222,7 +222,7 @@ def _replace(
     )
     files = check_files(path, now.wheels)
     if files:
-        unpack(files, site_of(directory, now.wheels))
+        unpack(files, site_directory(directory, now.wheels))
     unpack_java(directory, now.java)
     write_lock(path, now)
     old, new_ones = set(before.everything), set(now.everything)

@@ -13,7 +13,7 @@ from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
-from kraal.jars.jars import LOCK, parse_lock, sha256_of
+from kraal.jars.jars import LOCK, compute_sha256, parse_lock
 from kraal.jars.places import pyspark_jars
 from kraal.plugin_lock.lock import Locked, PluginLockError
 
@@ -58,7 +58,7 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
         if artifact in ours:
             provided.append(name)
         else:
-            locked.append((Locked(name, path.name, sha256_of(path)), path))
+            locked.append((Locked(name, path.name, compute_sha256(path)), path))
     return locked, provided
 
 
@@ -70,11 +70,11 @@ def _of_connectors(added: Sequence[str], missing: Sequence[str]) -> str:
     last = str(wanted[-1])
     return (
         f"If {last} is a connector of Kafka Connect, add its archive, which contains its dependencies: "
-        f"{archive_of(last)}."
+        f"{name_archive(last)}."
     )
 
 
-def archive_of(coordinates: str) -> str:
+def name_archive(coordinates: str) -> str:
     """Return how a connector is added as a Java plugin, given the coordinates of its jar."""
     archive = replace(Coordinates.parse(coordinates), extension="tar.gz", classifier="plugin")
     return f"{archive} (`zip` if it was published as one), or a downloaded FILE.zip"

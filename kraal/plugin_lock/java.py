@@ -26,8 +26,8 @@ from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_op
 from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
-from kraal.jars.jars import sha256_of
-from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginLockError, files_of
+from kraal.jars.jars import compute_sha256
+from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginLockError, files_directory
 
 LINK: Final = "java"
 _ENCRYPTED: Final = 1
@@ -63,7 +63,7 @@ def is_java(text: str) -> bool:
 
 def plugin_path(lock: Path) -> Path:
     """Return the directory for `plugin.path`. Raises PluginLockError if the lock's name is invalid."""
-    return files_of(lock) / LINK
+    return files_directory(lock) / LINK
 
 
 def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
@@ -81,7 +81,7 @@ def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, P
             paths = ivy.retrieve(
                 coordinates, into, transitive=False, progress=lambda _, fetched: progress.at(fetched)
             )
-        resolved += [(Locked(names[path.name], path.name, sha256_of(path)), path) for path in paths]
+        resolved += [(Locked(names[path.name], path.name, compute_sha256(path)), path) for path in paths]
     return resolved
 
 
@@ -98,7 +98,7 @@ def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
             f"Invalid name '{path.name}' of a Java plugin; rename it: expected letters, digits and any of _ . + ! -"
         )
     _folder(path.name)
-    return Locked(path.name, path.name, sha256_of(path)), path
+    return Locked(path.name, path.name, compute_sha256(path)), path
 
 
 def _pack(directory: Path, scratch: Path) -> Path:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from kraal.core.errors import KraalError
-from kraal.jars.jars import sha256_of
+from kraal.jars.jars import compute_sha256
 
 DEFAULT: Final = "kraal-plugins.lock"
 ENDING: Final = ".lock"
@@ -81,7 +81,7 @@ def is_coordinates(text: str) -> bool:
     return re.fullmatch(r"[\w.-]+:[\w.-]+:[\w.-]+", text) is not None
 
 
-def files_of(lock: Path) -> Path:
+def files_directory(lock: Path) -> Path:
     """Return the absolute directory of a lock's files. Raises PluginLockError if the name does not end with `.lock`."""
     if lock.suffix != ENDING or not lock.stem:
         raise PluginLockError(f"Invalid plugin lock name '{lock}'; expected a name that ends with {ENDING}.")
@@ -90,7 +90,7 @@ def files_of(lock: Path) -> Path:
 
 def read_lock(path: Path) -> Lock:
     """Read a lock. Raises PluginLockError if it cannot be read or is invalid."""
-    files_of(path)
+    files_directory(path)
     try:
         return parse_lock(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -144,12 +144,12 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:
     """Verify the files of a lock's entries and return their paths. Raises PluginLockError if one is invalid."""
-    directory = files_of(path)
+    directory = files_directory(path)
     files = []
     for entry in entries:
         file = directory / entry.file
         try:
-            has = sha256_of(file)
+            has = compute_sha256(file)
         except OSError as exc:
             raise PluginLockError(
                 f"Cannot read {file}, which is listed in {path} ({exc.strerror or exc}); copy the directory together "

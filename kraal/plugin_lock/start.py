@@ -12,8 +12,8 @@ from kraal.config.properties_file import read_properties
 from kraal.config.worker.keys import PLUGINS_LOCK
 from kraal.core.private_files import changeable
 from kraal.plugin_lock.java import plugin_path, unpack_java
-from kraal.plugin_lock.lock import check_files, files_of, read_lock
-from kraal.plugin_lock.wheels import site_of, unpack
+from kraal.plugin_lock.lock import check_files, files_directory, read_lock
+from kraal.plugin_lock.wheels import site_directory, unpack
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +31,11 @@ def jars_of_worker(worker_file: Path) -> Sequence[Path]:
 
     Raises BadRequest if the worker's file cannot be read, PluginLockError if the lock or one of its files is invalid.
     """
-    lock = lock_of(read_properties(worker_file, WHAT))
+    lock = find_lock(read_properties(worker_file, WHAT))
     return load_plugins(lock) if lock is not None else ()
 
 
-def lock_of(worker: Mapping[str, str]) -> Path | None:
+def find_lock(worker: Mapping[str, str]) -> Path | None:
     """Return the lock that a worker's properties name, if they do."""
     named = worker.get(PLUGINS_LOCK, "").strip()
     return Path(named) if named else None
@@ -48,13 +48,15 @@ def load_plugins(path: Path) -> Sequence[Path]:
     jars = check_files(path, lock.jars)
     wheels = check_files(path, lock.wheels)
     plugins = check_files(path, lock.java)
-    site = site_of(files_of(path), lock.wheels)
+    site = site_directory(files_directory(path), lock.wheels)
     if wheels:
         unpack(wheels, site)
         if str(site) not in sys.path:
             sys.path.append(str(site))
-    unpack_java(files_of(path), lock.java)
-    for warning in changeable([path, files_of(path), site, *wheels, *plugins, plugin_path(path).resolve()]):
+    unpack_java(files_directory(path), lock.java)
+    for warning in changeable(
+        [path, files_directory(path), site, *wheels, *plugins, plugin_path(path).resolve()]
+    ):
         log.warning("%s", warning)
     log.info(
         "Verified %d jars, %d wheels and %d Java plugins of plugin lock %s",

@@ -23,7 +23,7 @@ from typing import Any
 
 from kraal import __version__
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
-from kraal.jars.jars import sha256_of
+from kraal.jars.jars import compute_sha256
 from kraal.plugin_lock.lock import Locked, PluginLockError
 
 TIMEOUT_S = 900.0
@@ -72,7 +72,7 @@ def resolve_wheels(
         name = f"{canonical(each['metadata']['name'])}=={each['metadata']['version']}"
         if name in names:
             path = names[name]
-            result.append((Locked(name, path.name, sha256_of(path)), path))
+            result.append((Locked(name, path.name, compute_sha256(path)), path))
         else:
             fetch.append(f"{name} --hash=sha256:{_sum_in(each, name)}")
     return [*result, *_fetch(fetch, scratch)]
@@ -94,7 +94,9 @@ def _fetch(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
         "-d",
         str(into),
     )
-    return [(Locked(wheel_name(each.name), each.name, sha256_of(each)), each) for each in into.glob("*.whl")]
+    return [
+        (Locked(wheel_name(each.name), each.name, compute_sha256(each)), each) for each in into.glob("*.whl")
+    ]
 
 
 def _sum_in(item: dict[str, Any], name: str) -> str:
@@ -156,7 +158,7 @@ def _why(output: str) -> str:
     return f"pip found no wheels that are compatible with Kraal's environment: {what.rstrip('.')}."
 
 
-def site_of(directory: Path, wheels: Sequence[Locked]) -> Path:
+def site_directory(directory: Path, wheels: Sequence[Locked]) -> Path:
     """Return the directory into which these wheels are unpacked; it is unique for each set of wheels."""
     digest = hashlib.sha256("\n".join(each.sha256 for each in sorted(wheels)).encode()).hexdigest()
     return directory / f"site-{digest[:16]}"

@@ -19,7 +19,7 @@ from typing import Final
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.secret_keys import secret_values
 from kraal.config.values import invalid, split_list
-from kraal.config.variables import Resolved, Variable, variables_of
+from kraal.config.variables import Resolved, Variable, find_variables
 from kraal.config.worker.keys import WORKER
 from kraal.core.errors import ConfigInvalid, KraalError, ProviderFailed
 from kraal.core.ids import Config
@@ -144,7 +144,7 @@ def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Provi
 
 def providers_used(raw: Mapping[str, str]) -> dict[str, str]:
     """Return the classes of the providers with variables in a worker's own config, by the providers' names."""
-    used = {variable.provider for variable in variables_of(_resolvable(raw))}
+    used = {variable.provider for variable in find_variables(_resolvable(raw))}
     declared = (each for each in split_list(raw.get(PROVIDERS, "")) if each in used)
     return {each: raw.get(f"{PROVIDERS}.{each}.class", "").strip() for each in declared}
 
@@ -212,7 +212,7 @@ def _resolve(
 ) -> Resolved:
     """Resolve a config with one call of a provider for each path, and register the values for redaction."""
     wanted: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for variable in variables_of(config):
+    for variable in find_variables(config):
         wanted[variable.provider, variable.path][variable.key] = None
     values: dict[Variable, str] = {}
     ttls: list[int] = []

@@ -59,7 +59,7 @@ class Part:
         }
 
 
-def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) -> list[Part]:
+def list_parts(registry: Registry, config: Config, converters: Mapping[str, str]) -> list[Part]:
     """Return the parts of a connector, itself first; nothing if its class is unknown.
 
     `converters`: the worker's, which decide where a chain runs, see `java_chain`; they are not listed. May import

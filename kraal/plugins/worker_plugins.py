@@ -15,7 +15,7 @@ from kraal.config.key import Key
 from kraal.config.named_plugins import named_plugins, values_below
 from kraal.config.secret_keys import secret_keys, secret_values
 from kraal.config.values import invalid
-from kraal.config.variables import Resolved, is_only_variables, variables_of
+from kraal.config.variables import Resolved, find_variables, is_only_variables
 from kraal.core.errors import BadRequest, KraalError, PluginFailed, ProviderFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, secrets
@@ -55,7 +55,7 @@ class ProvidedPlugins:
 
     def _resolve(self, config: Config, resolve: Callable[[Config], Resolved]) -> Resolved:
         for key in (_CLASS, CONNECTOR_VERSION):
-            for each in variables_of({key: config.get(key)}):
+            for each in find_variables({key: config.get(key)}):
                 if self.providers.is_remote(each.provider):
                     raise BadRequest(
                         f"{key} must not have variables of the config provider {each.provider}, whose class is "
@@ -87,19 +87,19 @@ class ProvidedPlugins:
             )  # as Java, which checks them at every start of connectors and tasks, and only there
         return connector()
 
-    def kind_of(self, config: Config) -> str:
+    def connector_type(self, config: Config) -> str:
         """Return `source` or `sink`; `unknown` for a class that cannot be found or imported."""
-        connector_class = self._class_of(config)
+        connector_class = self._find_class(config)
         return "unknown" if connector_class is None else connector_class.kind
 
-    def version_of(self, config: Config) -> str | None:
+    def connector_version(self, config: Config) -> str | None:
         """Return the version of the plugin; None for a class that cannot be found or imported."""
-        connector_class = self._class_of(config)
+        connector_class = self._find_class(config)
         return None if connector_class is None else connector_class.version
 
     def tracks_offsets(self, config: Config) -> bool:
         """Return whether a connector's source tasks may request the offsets of their records."""
-        connector_class = self._class_of(config)
+        connector_class = self._find_class(config)
         if connector_class is None or not issubclass(connector_class.task_class, SourceTask):
             return False
         return connector_class.task_class.tracks_offsets({k: v for k, v in config.items() if v is not None})
@@ -158,7 +158,7 @@ class ProvidedPlugins:
         resolved = self.resolve_in_time({key: text for key, text in config.items() if key not in errors})
         return replace(resolved, raw=config, config={**config, **resolved.config}), errors
 
-    def _class_of(self, config: Config) -> type[Connector] | None:
+    def _find_class(self, config: Config) -> type[Connector] | None:
         try:
             wanted = {name: config[name] for name in (_CLASS, CONNECTOR_VERSION) if name in config}
             values = self.providers.resolve_here(wanted).config

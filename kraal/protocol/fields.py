@@ -15,7 +15,7 @@ class NotJson(ProtocolError):
     """The value cannot be decoded at all: in Java such a record does not advance the config offset."""
 
 
-def json_of(value: bytes | None) -> Json:
+def parse_json(value: bytes | None) -> Json:
     """Decode a value; None (a tombstone) stays None. Raises NotJson."""
     if value is None:
         return None
@@ -25,14 +25,14 @@ def json_of(value: bytes | None) -> Json:
         raise NotJson(str(exc)) from exc
 
 
-def object_of(data: Json) -> Mapping[str, Json]:
+def read_object(data: Json) -> Mapping[str, Json]:
     """Return `data` if it is an object."""
     if not isinstance(data, dict):
         raise ProtocolError(f"the value must be an object, but is {kind(data)}")
     return data
 
 
-def string_of(fields: Mapping[str, Json], name: str) -> str:
+def read_string(fields: Mapping[str, Json], name: str) -> str:
     """Return the string field `name`."""
     value = fields.get(name)
     if not isinstance(value, str):
@@ -40,7 +40,7 @@ def string_of(fields: Mapping[str, Json], name: str) -> str:
     return value
 
 
-def int_of(fields: Mapping[str, Json], name: str) -> int:
+def read_int(fields: Mapping[str, Json], name: str) -> int:
     """Return the whole number field `name`."""
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -48,15 +48,15 @@ def int_of(fields: Mapping[str, Json], name: str) -> int:
     return value
 
 
-def count_of(fields: Mapping[str, Json], name: str) -> int:
+def read_count(fields: Mapping[str, Json], name: str) -> int:
     """Return the field `name`, a number from 0 to the largest int32."""
-    value = int_of(fields, name)
+    value = read_int(fields, name)
     if not 0 <= value <= _INT32_MAX:
         raise ProtocolError(f"{name} must be between 0 and {_INT32_MAX}, but is {value}")
     return value
 
 
-def task_id_of(text: str) -> TaskId:
+def parse_task_id(text: str) -> TaskId:
     """Parse `X-N`; the connector's name may contain `-` itself."""
     try:
         task = TaskId.parse(text)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kraal.core.errors import ProtocolError
 from kraal.core.ids import Config, ConnectorName, Json, TargetState, TaskId
-from kraal.protocol.fields import count_of, json_of, object_of, string_of, task_id_of
+from kraal.protocol.fields import parse_json, parse_task_id, read_count, read_object, read_string
 from kraal.protocol.json_bytes import kind, to_bytes
 
 _OLDER_TARGET = {TargetState.STOPPED: TargetState.PAUSED}
@@ -136,7 +136,7 @@ def _key_and_fields(record: ConfigRecord) -> tuple[str, Mapping[str, object] | N
 
 def decode(key: str, value: bytes | None) -> ConfigRecord:
     """Decode a config-topic record. Raises ProtocolError with the reason, NotJson for invalid JSON."""
-    data = json_of(value)
+    data = parse_json(value)
     for prefix, read in _READERS.items():
         if key.startswith(prefix):
             return read(key[len(prefix) :], data)
@@ -152,10 +152,10 @@ def _connector(name: str, data: Json) -> ConfigRecord:
 def _target_state(name: str, data: Json) -> ConfigRecord:
     if data is None:
         return TargetStateRecord(ConnectorName(name), None)
-    fields = object_of(data)
+    fields = read_object(data)
     wanted = fields.get("state.v2")
     if not isinstance(wanted, str):  # missing, or of a wrong type: the older field may still be valid
-        wanted = string_of(fields, "state")
+        wanted = read_string(fields, "state")
     try:
         return TargetStateRecord(ConnectorName(name), TargetState(wanted))
     except ValueError as exc:
@@ -163,15 +163,15 @@ def _target_state(name: str, data: Json) -> ConfigRecord:
 
 
 def _task(name: str, data: Json) -> ConfigRecord:
-    return TaskConfigRecord(task_id_of(name), _properties(data))
+    return TaskConfigRecord(parse_task_id(name), _properties(data))
 
 
 def _commit(name: str, data: Json) -> ConfigRecord:
-    return TaskCommitRecord(ConnectorName(name), count_of(object_of(data), "tasks"))
+    return TaskCommitRecord(ConnectorName(name), read_count(read_object(data), "tasks"))
 
 
 def _restart(name: str, data: Json) -> ConfigRecord:
-    fields = object_of(data)
+    fields = read_object(data)
     return RestartRecord(
         ConnectorName(name),
         include_tasks=fields.get("include-tasks") is True,
@@ -180,11 +180,11 @@ def _restart(name: str, data: Json) -> ConfigRecord:
 
 
 def _task_count(name: str, data: Json) -> ConfigRecord:
-    return TaskCountRecord(ConnectorName(name), count_of(object_of(data), "task-count"))
+    return TaskCountRecord(ConnectorName(name), read_count(read_object(data), "task-count"))
 
 
 def _logger(namespace: str, data: Json) -> ConfigRecord:
-    return LoggerRecord(namespace, string_of(object_of(data), "level"))
+    return LoggerRecord(namespace, read_string(read_object(data), "level"))
 
 
 _READERS = {
@@ -199,19 +199,19 @@ _READERS = {
 
 
 def _session_key(data: Json) -> ConfigRecord:
-    fields = object_of(data)
+    fields = read_object(data)
     created = fields.get("creation-timestamp")
     if not isinstance(created, int) or isinstance(created, bool):
         raise ProtocolError(f"creation-timestamp must be a number, but is {kind(created)}")
     try:
-        key = base64.b64decode(string_of(fields, "key"), validate=True)
+        key = base64.b64decode(read_string(fields, "key"), validate=True)
     except (binascii.Error, ValueError) as exc:
         raise ProtocolError(f"key is not base64: {exc}") from exc
-    return SessionKeyRecord(key, string_of(fields, "algorithm"), created)
+    return SessionKeyRecord(key, read_string(fields, "algorithm"), created)
 
 
 def _properties(data: Json) -> Config:
-    properties = object_of(data).get("properties")
+    properties = read_object(data).get("properties")
     if not isinstance(properties, dict):
         raise ProtocolError(f"properties must be an object, but is {kind(properties)}")
     config: dict[str, str | None] = {}

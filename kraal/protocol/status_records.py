@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kraal.core.errors import ProtocolError
 from kraal.core.ids import ConnectorName, Generation, Instance, Json, State, TaskId, TopicName, WorkerId
-from kraal.protocol.fields import int_of, json_of, object_of, string_of, task_id_of
+from kraal.protocol.fields import parse_json, parse_task_id, read_int, read_object, read_string
 from kraal.protocol.json_bytes import to_bytes
 
 
@@ -80,22 +80,22 @@ def decode_status(key: str, value: bytes | None) -> StatusRecord | TopicRecord:
         name = key.removeprefix("status-connector-")
         if not name:
             raise ProtocolError(f"key {key!r} has no connector name")
-        return StatusRecord(ConnectorName(name), _status(json_of(value)))
+        return StatusRecord(ConnectorName(name), _status(parse_json(value)))
     if key.startswith("status-task-"):
-        return StatusRecord(task_id_of(key.removeprefix("status-task-")), _status(json_of(value)))
+        return StatusRecord(parse_task_id(key.removeprefix("status-task-")), _status(parse_json(value)))
     if key.startswith("status-topic-"):
         topic, colon, connector = key.removeprefix("status-topic-").partition(":connector-")
         if not (topic and colon and connector):
             raise ProtocolError(f"key {key!r} is not of the form status-topic-T:connector-X")
-        return TopicRecord(TopicName(topic), ConnectorName(connector), _topic_use(json_of(value)))
+        return TopicRecord(TopicName(topic), ConnectorName(connector), _topic_use(parse_json(value)))
     raise ProtocolError(f"unknown key {key!r}")
 
 
 def _status(data: Json) -> Status | None:
     if data is None:
         return None
-    fields = object_of(data)
-    state = string_of(fields, "state")
+    fields = read_object(data)
+    state = read_string(fields, "state")
     try:
         known = State(state)
     except ValueError as exc:
@@ -103,8 +103,8 @@ def _status(data: Json) -> Status | None:
     trace, version = fields.get("trace"), fields.get("version")
     return Status(
         state=known,
-        worker_id=WorkerId(string_of(fields, "worker_id")),
-        generation=Generation(int_of(fields, "generation")),
+        worker_id=WorkerId(read_string(fields, "worker_id")),
+        generation=Generation(read_int(fields, "generation")),
         trace=trace if isinstance(trace, str) else None,
         version=version if isinstance(version, str) else None,
     )
@@ -113,5 +113,5 @@ def _status(data: Json) -> Status | None:
 def _topic_use(data: Json) -> TopicUse | None:
     if data is None:
         return None
-    fields = object_of(object_of(data).get("topic"))
-    return TopicUse(task=int_of(fields, "task"), discovered_ms=int_of(fields, "discoverTimestamp"))
+    fields = read_object(read_object(data).get("topic"))
+    return TopicUse(task=read_int(fields, "task"), discovered_ms=read_int(fields, "discoverTimestamp"))

@@ -103,7 +103,7 @@ def _fill(page: str, known: Mapping[str, Shipped], examples: Mapping[str, Mappin
     def make(found: re.Match[str]) -> str:
         connector = known[found[3]]
         text = (
-            _table_of(connector.cls.config_def)
+            _render_table(connector.cls.config_def)
             if found[2] == "keys"
             else _format_examples(examples[found[3]])
         )
@@ -112,7 +112,7 @@ def _fill(page: str, known: Mapping[str, Shipped], examples: Mapping[str, Mappin
     return _PART.sub(make, page)
 
 
-def _table_of(keys: ConfigDef) -> str:
+def _render_table(keys: ConfigDef) -> str:
     return table(keys) if tuple(keys) else "None of its own.\n"
 
 
@@ -136,7 +136,7 @@ def _page(connector: Shipped, examples: Mapping[str, str]) -> str:
     return "\n".join(
         [
             *(MADE, "", f"# {short}", about, "", kind, ""),
-            *("## Keys", f"{_COMMON}.", "", _table_of(connector.cls.config_def)),
+            *("## Keys", f"{_COMMON}.", "", _render_table(connector.cls.config_def)),
             *("## Examples", _format_examples(examples)),
         ]
     )

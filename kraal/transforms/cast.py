@@ -30,17 +30,17 @@ from kraal.transforms.common.cast_columns import BITS, cast_column
 from kraal.transforms.common.column_parts import build_struct, fields_read
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.java_numbers import (
-    long_of,
     parse_double,
     parse_float,
     parse_whole,
+    to_long,
     truncate,
     wrap_integer,
 )
 from kraal.transforms.common.structs import (
-    basics_of,
-    fields_of,
+    copy_basics,
     java_class,
+    list_fields,
     read,
     require_map,
     require_struct,
@@ -147,7 +147,7 @@ class Cast(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if value is None:
             return record
         if schema is not None:
@@ -174,7 +174,7 @@ class Cast(PartTransformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        part = self.part_of(given)
+        part = self.get_part(given)
         if part.schema is None:
             return given if part.is_nothing else None
         updated = self._schemas(part.schema)
@@ -194,9 +194,9 @@ class Cast(PartTransformation):
 
     def _cast_schema(self, schema: Schema) -> Schema:
         if self._whole is not None:
-            result = basics_of(schema, self._whole)
+            result = copy_basics(schema, self._whole)
         else:
-            result = struct_schema(schema, map(self._cast_field, fields_of(schema)))
+            result = struct_schema(schema, map(self._cast_field, list_fields(schema)))
         default = None if schema.default is None else cast(schema, schema.default, result.type)
         return replace(result, optional=schema.optional, default=default)
 
@@ -284,7 +284,7 @@ def _number(value: float | Decimal, kind: Type) -> Any:
     if kind in BITS:
         if isinstance(value, float):
             return truncate(value, BITS[kind])
-        return wrap_integer(long_of(value) if isinstance(value, Decimal) else int(value), BITS[kind])
+        return wrap_integer(to_long(value) if isinstance(value, Decimal) else int(value), BITS[kind])
     if kind is Type.BOOLEAN:
         return _number(value, Type.INT64) != 0
     if kind is Type.FLOAT64:

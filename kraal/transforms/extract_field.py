@@ -14,7 +14,7 @@ from kraal.transforms.common.base import REPLACE_NULL, PartTransformation, repla
 from kraal.transforms.common.column_parts import with_default
 from kraal.transforms.common.errors import IllegalArgument
 from kraal.transforms.common.paths import SYNTAX, Path
-from kraal.transforms.common.structs import field_of, require_map, require_struct
+from kraal.transforms.common.structs import find_field, require_map, require_struct
 
 _PURPOSE = "field extraction"
 
@@ -50,7 +50,7 @@ class ExtractField(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
             extracted = None if value is None else self._path.in_map(require_map(value, _PURPOSE))
             return self.with_part(record, None, extracted)
@@ -63,13 +63,13 @@ class ExtractField(PartTransformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        part = self.part_of(given)
+        part = self.get_part(given)
         schema = part.schema
         if schema is None:
             return given
         last = len(self._path.steps) - 1
         for at, step in enumerate(self._path.steps):
-            field = field_of(schema, step)
+            field = find_field(schema, step)
             if field is None:
                 return None
             part = with_default(part.field(field), replace_null=at < last or self._replace_null)

@@ -13,9 +13,9 @@ from kraal.plugins.model.records import DataException, Instant, Record, Struct
 from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.transforms.common.base import PartTransformation, PerSchema, settings
 from kraal.transforms.common.structs import (
-    basics_of,
-    fields_of,
+    copy_basics,
     java_class,
+    list_fields,
     read,
     require_map,
     require_struct,
@@ -55,7 +55,7 @@ class Flatten(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if value is None:
             return record
         if schema is None:
@@ -92,7 +92,7 @@ class Flatten(PartTransformation):
         self, schema: Schema, prefix: str, around: Struct | None, *, optional: bool
     ) -> Iterator[Field]:
         """Yield the flat fields; `around` is the default of the enclosing struct, `optional` whether it can be null."""
-        for field in fields_of(schema):
+        for field in list_fields(schema):
             name = self._name(prefix, field.name)
             may_be_null = optional or field.schema.optional
             default = field.schema.default
@@ -105,7 +105,7 @@ class Flatten(PartTransformation):
                     raise _unsupported_type_error(field.schema, name)
                 case kind:
                     flat = replace(
-                        basics_of(field.schema, kind),
+                        copy_basics(field.schema, kind),
                         optional=may_be_null,
                         default=default,
                         value=field.schema.value,

@@ -23,8 +23,8 @@ from kraal.transforms.common.base import (
 from kraal.transforms.common.errors import ConfigException, NullPointer
 from kraal.transforms.common.structs import (
     as_text,
-    field_of,
-    fields_of,
+    find_field,
+    list_fields,
     read,
     require_map,
     require_struct,
@@ -90,11 +90,11 @@ class HeaderFrom(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema = self.schema_of(record)
+        schema = self.get_schema(record)
         return self._schemaless(record) if schema is None else self._with_schema(record, schema)
 
     def _with_schema(self, record: Record, schema: Schema) -> Record:
-        whole = require_struct(self.value_of(record), self._purpose, schema)
+        whole = require_struct(self.get_value(record), self._purpose, schema)
         remaining_schema, remaining = schema, whole
         if self._moves:
             remaining_schema = self._schemas(schema)
@@ -107,7 +107,7 @@ class HeaderFrom(PartTransformation):
             )
         headers = []
         for name, header in self._pairs:
-            field = field_of(schema, name)
+            field = find_field(schema, name)
             if field is None:
                 raise NullPointer(_NO_FIELD)
             value = read(whole, field, replace_null=self._replace_null)
@@ -122,10 +122,10 @@ class HeaderFrom(PartTransformation):
     def _without_moved_fields(self, schema: Schema) -> Schema:
         """Return the schema without the moved fields."""
         moved = {name for name, _ in self._pairs}
-        return struct_schema(schema, (field for field in fields_of(schema) if field.name not in moved))
+        return struct_schema(schema, (field for field in list_fields(schema) if field.name not in moved))
 
     def _schemaless(self, record: Record) -> Record:
-        whole = require_map(self.value_of(record), self._purpose)
+        whole = require_map(self.get_value(record), self._purpose)
         headers = tuple(Header(header, None, whole.get(name)) for name, header in self._pairs)
         moved = {name for name, _ in self._pairs} if self._moves else frozenset()
         remaining = {name: value for name, value in whole.items() if name not in moved}

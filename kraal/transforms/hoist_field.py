@@ -41,7 +41,7 @@ class HoistField(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
             return self.with_part(record, None, {self._field: value})
         hoisted = self._schemas(schema)
@@ -49,7 +49,7 @@ class HoistField(PartTransformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        part = self.part_of(given)
+        part = self.get_part(given)
         if part.schema is None:
             return None
         hoisted = self._schemas(part.schema)

@@ -19,10 +19,10 @@ from kraal.transforms.common.base import (
     replace_null_key,
     settings,
 )
-from kraal.transforms.common.column_parts import build_struct, constant, fields_read, frame_column, null_of
+from kraal.transforms.common.column_parts import build_struct, constant, fields_read, frame_column, make_null
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.structs import (
-    fields_of,
+    list_fields,
     read,
     require_map,
     require_struct,
@@ -120,7 +120,7 @@ class InsertField(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if value is None:
             return record
         if schema is None:
@@ -162,7 +162,7 @@ class InsertField(PartTransformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        part = self.part_of(given)
+        part = self.get_part(given)
         if part.schema is None:
             return given
         parts, doubts = fields_read(part, replace_null=self._replace_null)
@@ -190,14 +190,14 @@ class InsertField(PartTransformation):
             case "timestamp.field" if given.timestamp_ms is not None:
                 return constant(schema, Instant(given.timestamp_ms))
             case "partition.field" | "timestamp.field":
-                return null_of(schema)
+                return make_null(schema)
             case "static.field":
                 return constant(schema, self._static)
             case _:
                 raise ByRecords
 
     def _longer(self, schema: Schema) -> Schema:
-        return struct_schema(schema, (*fields_of(schema), *(each.field for each in self._insertions)))
+        return struct_schema(schema, (*list_fields(schema), *(each.field for each in self._insertions)))
 
 
 class InsertFieldKey(InsertField):

@@ -29,7 +29,7 @@ from kraal.transforms.common.column_parts import (
     fields_read,
     unless_null,
 )
-from kraal.transforms.common.java_numbers import big_decimal, long_of, wrap_integer
+from kraal.transforms.common.java_numbers import big_decimal, to_long, wrap_integer
 from kraal.transforms.common.structs import java_class, read, require_map, require_struct, struct
 
 _PURPOSE = "mask fields"
@@ -101,7 +101,7 @@ class MaskField(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
             whole = require_map(value, _PURPOSE)
             masked = {name: self._mask(whole.get(name), None) for name in self._fields}
@@ -115,7 +115,7 @@ class MaskField(PartTransformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        part = self.part_of(given)
+        part = self.get_part(given)
         if part.schema is None:
             return None
         fields, doubts = fields_read(part, replace_null=self._replace_null)
@@ -165,7 +165,7 @@ def _to_kind(kind: str, text: str) -> Any:
         ending = "number" if kind == "java.math.BigDecimal" else "a number"
         raise DataException(f"Unable to convert {text} (class java.lang.String) to {ending}")
     if kind in _BITS:
-        return wrap_integer(long_of(number), _BITS[kind])
+        return wrap_integer(to_long(number), _BITS[kind])
     if kind == "java.math.BigDecimal":
         return number
     return float32(float(number)) if kind == "java.lang.Float" else float(number)

@@ -23,8 +23,8 @@ from kraal.transforms.common.base import (
 )
 from kraal.transforms.common.column_parts import build_struct, fields_read
 from kraal.transforms.common.structs import (
-    field_of,
-    fields_of,
+    find_field,
+    list_fields,
     read,
     require_map,
     require_struct,
@@ -99,7 +99,7 @@ class ReplaceField(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if value is None:
             return record
         if schema is None:
@@ -117,7 +117,7 @@ class ReplaceField(PartTransformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        part = self.part_of(given)
+        part = self.get_part(given)
         if part.schema is None:
             return given
         old, doubts = fields_read(part, replace_null=self._replace_null)
@@ -135,14 +135,14 @@ class ReplaceField(PartTransformation):
             schema,
             (
                 replace(field, name=self._renames.get(field.name, field.name))
-                for field in fields_of(schema)
+                for field in list_fields(schema)
                 if self._is_kept(field.name)
             ),
         )
         origins = {}
         for field in changed.fields:
             name = self._origins.get(field.name, field.name)
-            origin = field_of(schema, name)
+            origin = find_field(schema, name)
             if origin is None:
                 raise DataException(f"{name} is not a valid field name")
             origins[field.name] = origin

@@ -21,7 +21,7 @@ from kraal.transforms.common.base import (
 )
 from kraal.transforms.common.column_parts import build_struct, fields_read
 from kraal.transforms.common.errors import ConfigException
-from kraal.transforms.common.structs import fields_of, read, struct
+from kraal.transforms.common.structs import list_fields, read, struct
 
 
 def _key(name: str, kind: ConfigType, doc: str) -> Key:
@@ -64,7 +64,7 @@ class SetSchemaMetadata(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
             if value is None:
                 return record
@@ -79,7 +79,7 @@ class SetSchemaMetadata(PartTransformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        part = self.part_of(given)
+        part = self.get_part(given)
         if part.schema is None:
             return given
         fields, doubts = fields_read(part, replace_null=self._replace_null)
@@ -87,7 +87,7 @@ class SetSchemaMetadata(PartTransformation):
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _rename(self, schema: Schema) -> Schema:
-        fields_of(schema)  # Java reads the fields, and so rejects all types but structs
+        list_fields(schema)  # Java reads the fields, and so rejects all types but structs
         return replace(
             schema,
             name=schema.name if self._name is None else self._name,

@@ -26,8 +26,8 @@ from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException, ConnectException
 from kraal.transforms.common.structs import (
     as_text,
-    fields_of,
     java_class,
+    list_fields,
     read,
     require_map,
     require_struct,
@@ -124,7 +124,7 @@ class TimestampConverter(PartTransformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        schema, value = self.schema_of(record), self.value_of(record)
+        schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
             if value is None or not self._field:
                 return self.with_part(record, None, self._convert(value, None))
@@ -139,7 +139,9 @@ class TimestampConverter(PartTransformation):
         return self.with_part(record, updated, None if old is None else self._struct(old, updated))
 
     def _converted_schema(self, schema: Schema) -> Schema:
-        updated = struct_schema(schema, map(self._field_schema, fields_of(schema)), optional=schema.optional)
+        updated = struct_schema(
+            schema, map(self._field_schema, list_fields(schema)), optional=schema.optional
+        )
         if not isinstance(schema.default, Struct):
             return updated
         return replace(updated, default=self._struct(schema.default, updated))
@@ -158,7 +160,7 @@ class TimestampConverter(PartTransformation):
 
     def _convert(self, value: Any, schema: Schema | None) -> Any:
         """Return a time in the target type; null stays null. Raises DataException or ConnectException."""
-        kind = None if schema is None else _type_of(schema)
+        kind = None if schema is None else _infer_type(schema)
         if value is None:
             return None
         ms = self._read(kind or _guess_type(value), value, schema)
@@ -199,7 +201,7 @@ class TimestampConverter(PartTransformation):
         return value.ms
 
 
-def _type_of(schema: Schema) -> str:
+def _infer_type(schema: Schema) -> str:
     """Return the time type of a schema. Raises ConnectException."""
     if schema.name is not None and schema.name in _LOGICAL:
         return _LOGICAL[schema.name]

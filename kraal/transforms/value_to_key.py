@@ -24,7 +24,7 @@ from kraal.transforms.common.base import (
 )
 from kraal.transforms.common.column_parts import build_struct, with_default
 from kraal.transforms.common.paths import SYNTAX, Path
-from kraal.transforms.common.structs import field_of, require_map, require_struct, struct, struct_schema
+from kraal.transforms.common.structs import find_field, require_map, require_struct, struct, struct_schema
 
 _PURPOSE = "copying fields from value to key"
 
@@ -91,7 +91,7 @@ class ValueToKey(Transformation):
         """Return a field that exists, as `Path.in_struct` reads it. Raises ByRecords."""
         last = len(path.steps) - 1
         for at, step in enumerate(path.steps):
-            if part.schema is None or (field := field_of(part.schema, step)) is None:
+            if part.schema is None or (field := find_field(part.schema, step)) is None:
                 raise ByRecords
             part = with_default(part.field(field), replace_null=at < last or self._replace_null)
         return part

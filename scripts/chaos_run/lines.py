@@ -40,7 +40,7 @@ def line(pipe: str, number: int) -> bytes:
     return f"{text} {zlib.crc32(text.encode()):08x} {_PADDING}\n".encode()
 
 
-def number_of(pipe: str, text: bytes) -> int | None:
+def parse_number(pipe: str, text: bytes) -> int | None:
     """Return the number of a line without its end; None when it is none of this pipe's, to the last byte."""
     parts = text.split(b" ")
     if len(parts) < 2 or not parts[1].isdigit():  # noqa: PLR2004 - the pipe and its number
@@ -53,7 +53,7 @@ def judge(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
     """Say how lines 0 to `written` - 1 of a pipe came out; `texts` are lines without their ends."""
     numbers, strange, example = list[int](), 0, b""
     for text in texts:
-        number = number_of(pipe, text)
+        number = parse_number(pipe, text)
         if number is None or number >= written:
             strange, example = strange + 1, example or text[:200]
         else:
@@ -77,7 +77,7 @@ def out_of_order(pipe: str, texts: Iterable[bytes]) -> int | None:
     `texts` are the lines of one partition. A task writes a batch, waits for it, and repeats it as a whole if that
     failed; so whatever is repeated, in pieces too, all numbers can be read in their order from front to back.
     """
-    numbers = [number for text in texts if (number := number_of(pipe, text)) is not None]
+    numbers = [number for text in texts if (number := parse_number(pipe, text)) is not None]
     expected = sorted(set(numbers))
     matched = 0
     for number in numbers:

@@ -14,7 +14,7 @@ from typing import Final
 from scripts.chaos_run.kinds.install import FILE_SINK, FILES_SINK
 from scripts.chaos_run.kinds.once import contents, range_files
 from scripts.chaos_run.kinds.orders import ORDERS, Orders
-from scripts.chaos_run.lines import Delivery, judge, line, number_of
+from scripts.chaos_run.lines import Delivery, judge, line, parse_number
 from scripts.harness.lines import size
 
 EVERY_S: Final = 0.25
@@ -85,9 +85,9 @@ class Pipe:
     def last(self) -> int:
         """Return the number of the last whole line of the sink's file, the highest one of several; -1 for none."""
         if self.target is not Target.FILES:
-            return self._last_of(self.sink_file)
+            return self._read_last(self.sink_file)
         newest = {file.place: file for file in range_files(self.sink_file)}
-        return max((self._last_of(self.sink_file / file.name) for file in newest.values()), default=-1)
+        return max((self._read_last(self.sink_file / file.name) for file in newest.values()), default=-1)
 
     def progress(self) -> int:
         """Return a number that changes whenever the sink has written."""
@@ -116,14 +116,14 @@ class Pipe:
         elif self.sink_file.exists():
             yield self.sink_file.read_bytes()
 
-    def _last_of(self, path: Path) -> int:
+    def _read_last(self, path: Path) -> int:
         try:
             with path.open("rb") as file:
                 file.seek(max(0, size(path) - _END))
                 lines = file.read().split(b"\n")[:-1]
         except FileNotFoundError:  # not there yet, or replaced just now
             return -1
-        number = number_of(self.name, lines[-1]) if lines else None
+        number = parse_number(self.name, lines[-1]) if lines else None
         return -1 if number is None else number
 
 

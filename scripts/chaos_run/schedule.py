@@ -94,14 +94,14 @@ HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
 """Seconds from the fault to its end, at least and at most."""
 
 
-def kind_of(fault: Heavy) -> str:
+def get_kind(fault: Heavy) -> str:
     """Return what the command line calls a fault: `kill-worker`."""
     return fault.name.lower().replace("_", "-")
 
 
 ACTORS: Final = "actors"
 CLIENTS: Final = "clients"
-KINDS: Final = (*map(kind_of, Heavy), ACTORS, CLIENTS)
+KINDS: Final = (*map(get_kind, Heavy), ACTORS, CLIENTS)
 """What a run may be restricted to, as the command line calls it."""
 
 
@@ -213,8 +213,8 @@ def schedule(
     `kinds`: some of `KINDS`; steps of the others are left out. `first`: heavy faults that come before all others, in
     this order. `outage_s`: duration of the long outage.
     """
-    faults = [fault for fault in Heavy if kind_of(fault) in kinds]
-    begin = [fault for kind in first for fault in faults if kind_of(fault) == kind]
+    faults = [fault for fault in Heavy if get_kind(fault) in kinds]
+    begin = [fault for kind in first for fault in faults if get_kind(fault) == kind]
     return Schedule(
         heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults, begin, outage_s)),
         actors=tuple(_actors(_random(seed, "actors"), seconds, workers)) if ACTORS in kinds else (),

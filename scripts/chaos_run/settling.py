@@ -81,7 +81,7 @@ class Settling:
     def missing(self, feeder: Feeder | None) -> str:
         """Say what is not as it is wanted; empty when all is."""
         for member in self._members.all:
-            if missing := self._missing_of(member):
+            if missing := self._describe_missing(member):
                 return f"{member}: {missing}"
         for pipe in self._pipes if feeder is not None else ():
             last = pipe.last()
@@ -114,7 +114,7 @@ class Settling:
             turn += 1
             time.sleep(_EVERY_S)
 
-    def _missing_of(self, member: Member) -> str:
+    def _describe_missing(self, member: Member) -> str:
         health = self._clients.ask(member, Call("GET", "/health"))
         if health is None or health[0] not in _DONE:
             return f"its health is {health}"

@@ -29,7 +29,7 @@ class SparkUi:
             with httpx2.Client(base_url=self._url, timeout=TIMEOUT_S, trust_env=False) as client:
                 [application] = client.get("/api/v1/applications").raise_for_status().json()
                 jobs = client.get(f"/api/v1/applications/{application['id']}/jobs?status=running")
-                return lanes_of(jobs.raise_for_status().json())
+                return assign_lanes(jobs.raise_for_status().json())
         except (httpx2.HTTPError, ValueError):
             return []
 
@@ -47,7 +47,7 @@ class SparkUi:
         return answer.is_success or answer.is_redirect
 
 
-def lanes_of(jobs: Sequence[dict[str, Any]]) -> list[int]:
+def assign_lanes(jobs: Sequence[dict[str, Any]]) -> list[int]:
     """Return the numbers of the jobs of lanes that run. Pure."""
     return [
         int(job["jobId"])

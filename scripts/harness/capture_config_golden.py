@@ -63,7 +63,7 @@ def write(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def worker_of(question: Question) -> tuple[str, str, str]:
+def choose_worker(question: Question) -> tuple[str, str, str]:
     """Return what worker a question is for: mode, override policy, group."""
     mode = str(question.get("mode", "distributed"))
     return mode, str(question.get("policy", "All")), str(question.get("group", GROUP))
@@ -109,12 +109,12 @@ def answer_all(questions: list[Question], directory: Path) -> None:
     broker = Broker(directory / "kafka", free_port())
     broker.start()
     try:
-        for number, kind in enumerate(sorted({worker_of(each) for each in questions})):
+        for number, kind in enumerate(sorted({choose_worker(each) for each in questions})):
             worker = start(broker.bootstrap, directory / f"worker-{number}", *kind)
             try:
                 with httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False) as client:
                     for question in questions:
-                        if worker_of(question) == kind:
+                        if choose_worker(question) == kind:
                             ask(client, question)
             finally:
                 worker.stop()

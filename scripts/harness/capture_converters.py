@@ -39,7 +39,7 @@ Case = dict[str, Any]
 Config = dict[str, str]
 
 
-def answers_of(cases: list[Case]) -> list[Any]:
+def capture_answers(cases: list[Case]) -> list[Any]:
     """Return Java's answer to each case."""
     with tempfile.TemporaryDirectory(prefix="converters-") as directory:
         path = Path(directory) / "cases.json"
@@ -51,7 +51,7 @@ def answers_of(cases: list[Case]) -> list[Any]:
 def encoded_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) -> list[Case]:
     """Return the bytes or the error of each pair with each config."""
     rows = [(name, config) for name in pairs for config in configs]
-    answers = answers_of(
+    answers = capture_answers(
         [
             {
                 "converter": converter,
@@ -71,7 +71,7 @@ def encoded_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) 
 
 def decoded_rows(rows: list[Case]) -> list[Case]:
     """Return the rows with what JsonConverter reads of their bytes now; the text of a container is left out."""
-    answers = answers_of(
+    answers = capture_answers(
         [
             decoded(
                 None if row["in"] is None else bytes.fromhex(row["in"]),
@@ -119,7 +119,7 @@ def write_lines(name: str, rows: list[Case]) -> None:
 def main() -> None:
     """Write every case with its answer, a line each."""
     cases = converter_cases.cases()
-    answers = zip(cases, answers_of(cases), strict=True)
+    answers = zip(cases, capture_answers(cases), strict=True)
     write_lines("cases.json", [{**case, "answer": answer} for case, answer in answers])
     both = [{"schemas.enable": "true"}, {"schemas.enable": "false"}]
     write_lines("json_from_connect.json", encoded_rows(JSON, json_pairs(), both))

@@ -32,7 +32,7 @@ def class_path(version: str = CURRENT) -> str:
     return os.pathsep.join(str(_adapted(jar, version, moved)) for jar in jars)
 
 
-def plugins_of(plugin_path: str, version: str, directory: Path) -> str:
+def prepare_plugins(plugin_path: str, version: str, directory: Path) -> str:
     """Return a plugin path for a worker of this version, whose jars are copied to a directory if they need changes.
 
     They may be of a former version of Kafka, or built with one; jars of Kafka's clients stay as they are.

@@ -26,7 +26,7 @@ def write_lines(path: Path, count: int, first: int = 0) -> None:
             file.write("".join(f"{n:0{_DIGITS}d} {texts[n % 1009]}\n" for n in numbers))
 
 
-def number_of(line: bytes) -> int:
+def parse_number(line: bytes) -> int:
     """Return the number of a line that `write_lines` wrote."""
     return int(line[:_DIGITS])
 

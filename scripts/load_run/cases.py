@@ -15,7 +15,7 @@ from http import HTTPStatus
 from kraal.protocol.signature import signature_headers
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from scripts.load_run.clients import Answers, ask_all, in_turns, request
-from scripts.load_run.worker import LoadedWorker, Shape, config_of, loaded_worker
+from scripts.load_run.worker import LoadedWorker, Shape, loaded_worker, make_config
 from web.middleware.admission import Limits
 
 _TIMEOUT_S = 600.0
@@ -87,7 +87,7 @@ def until(what: str, done: Callable[[], bool]) -> float:
 
 def put(name: str, tasks: int = 1, **more: str) -> bytes:
     """Return a request that creates a connector, or gives it this config."""
-    return request("PUT", f"/connectors/{name}/config", json.dumps(config_of(name, tasks, **more)).encode())
+    return request("PUT", f"/connectors/{name}/config", json.dumps(make_config(name, tasks, **more)).encode())
 
 
 def requests(size: int = 5_000, limits: Limits | None = None) -> list[Told]:
@@ -96,7 +96,7 @@ def requests(size: int = 5_000, limits: Limits | None = None) -> list[Told]:
         until("it was up", lambda: "healthy" in get(worker.port, "/health"))
         names = [f"c-{number}" for number in range(20)]
         puts = [put(name, number=str(at)) for at, name in enumerate(names)]
-        check = [request("PUT", _VALIDATE, json.dumps(config_of("checked")).encode())]
+        check = [request("PUT", _VALIDATE, json.dumps(make_config("checked")).encode())]
         kinds = [
             puts,
             [request("GET", f"/connectors/{name}/status") for name in names],
@@ -117,7 +117,7 @@ def bodies(size: int = 1_000, limits: Limits | None = None) -> list[Told]:
     """So many large bodies at once: validations, what workers send; and configs of 5 MB."""
     with loaded_worker(Shape(distributed=True, limits=limits or Limits())) as worker:
         until("it was up", lambda: "healthy" in get(worker.port, "/health"))
-        large = json.dumps(config_of("large", pad="x" * 900_000)).encode()
+        large = json.dumps(make_config("large", pad="x" * 900_000)).encode()
         body = b"[" + b" " * 8_000_000 + b"]"
         # With a wrong signature: without one no body is read.
         inner = request("POST", "/connectors/large/tasks", body, signature_headers(b"guessed", body))

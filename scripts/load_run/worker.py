@@ -42,7 +42,7 @@ class LoadedWorker:
         return int(peak.split()[1]) / 1024
 
 
-def config_of(name: str, tasks: int = 1, **more: str) -> dict[str, str]:
+def make_config(name: str, tasks: int = 1, **more: str) -> dict[str, str]:
     """Return a config for the fake source."""
     return {"name": name, "connector.class": FAKE_SOURCE, "tasks.max": str(tasks), **more}
 
@@ -94,7 +94,7 @@ def _old(records: int, connectors: int) -> Sequence[Entry]:
     """Return records of configs, one after the other, again and again; all are STOPPED."""
     names = [f"old-{number}" for number in range(connectors)]
     turn = [
-        Entry(f"connector-{name}", json.dumps({"properties": config_of(name)}).encode()) for name in names
+        Entry(f"connector-{name}", json.dumps({"properties": make_config(name)}).encode()) for name in names
     ]
     last = [Entry(f"target-state-{name}", b'{"state":"PAUSED","state.v2":"STOPPED"}') for name in names]
     return [turn[number % connectors] for number in range(records - connectors)] + last

@@ -19,7 +19,7 @@ from actors.messages.herder import (
     SetTargetState,
 )
 from actors.messages.offsets import AlterOffsets, ResetOffsets
-from kraal.config.worker.basic_auth import user_of
+from kraal.config.worker.basic_auth import parse_user
 from kraal.journal.authors import (
     ConfigWritten,
     Deleted,
@@ -43,7 +43,7 @@ def author(services: Services, request: Request, *, forwarded: bool) -> str:
     """Return the author of a request: `PUT by alice from 10.0.0.7`; `forwarded`: sent by another worker."""
     user = ""
     if services.settings.basic_auth is not None:
-        user = user_of(request.headers.get("authorization")) or ""
+        user = parse_user(request.headers.get("authorization")) or ""
     by = f" by {user[:_MAX_USER_LENGTH]}" if user else ""
     client = f" from {request.client.host}" if request.client is not None and request.client.host else ""
     return f"{request.method}{by}{client}{' (forwarded)' if forwarded else ''}"

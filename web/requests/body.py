@@ -19,10 +19,10 @@ from kraal.config.connector.files import parse_initial_state
 from kraal.config.connector.json_fields import (
     Number,
     check_surrogates,
-    kind_of,
-    object_of,
+    json_type,
     offset_pairs,
-    record_of,
+    read_object,
+    read_record,
 )
 from kraal.core.errors import BadRequest, Unavailable
 from kraal.core.ids import Config, ConnectorName, TargetState
@@ -133,7 +133,7 @@ def parse_config(body: bytes) -> Config:
 
 def parse_create_request(body: bytes) -> CreateRequest:
     """Parse the body of `POST /connectors`; its name is trimmed. Raises BadRequest."""
-    fields = record_of(parse_json(body), "the request body", _CREATE_FIELDS)
+    fields = read_record(parse_json(body), "the request body", _CREATE_FIELDS)
     if fields.get("config") is None:
         raise BadRequest("Field config is missing in the request body; it must be an object")
     name = _text(fields.get("name"), "Field name") or ""
@@ -149,23 +149,23 @@ def parse_create_request(body: bytes) -> CreateRequest:
 
 def parse_offsets(body: bytes) -> list[Pair]:
     """Parse the body of `PATCH /connectors/{c}/offsets`: at least one pair. Raises BadRequest."""
-    offsets = record_of(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
+    offsets = read_record(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
     return offset_pairs([] if offsets is None else offsets, "offsets")
 
 
 def parse_replay(body: bytes, *, max_limit: int) -> ReplayRequest:
     """Parse the body of `POST /connectors/{c}/dead-letters/replay`. Raises BadRequest."""
-    fields = record_of(parse_json(body), "the request body", _REPLAY_FIELDS)
+    fields = read_record(parse_json(body), "the request body", _REPLAY_FIELDS)
     limit, dry_run = fields.get("limit", Number(max_limit)), fields.get("dry_run", False)
     if not isinstance(dry_run, bool):
-        raise BadRequest(f"Field dry_run must be a boolean, but is {kind_of(dry_run)}")
+        raise BadRequest(f"Field dry_run must be a boolean, but is {json_type(dry_run)}")
     number = float(limit) if isinstance(limit, Number) else 0.0
     if not 1 <= number <= max_limit or not number.is_integer():
         raise BadRequest(f"Field limit must be a whole number from 1 to {max_limit}")
     start = (
         None
         if "from" not in fields
-        else dict(_place(*each) for each in object_of(fields["from"], _FROM).items())
+        else dict(_place(*each) for each in read_object(fields["from"], _FROM).items())
     )
     return ReplayRequest(limit=int(number), dry_run=dry_run, start=start)
 
@@ -199,7 +199,7 @@ def config_map(value: Any, what: str) -> Config:
     """Return `value` as a config; `what` names it in errors. Raises BadRequest."""
     return {
         check_surrogates(key, "A key"): _text(each, f"Value of config key {key}")
-        for key, each in object_of(value, what).items()
+        for key, each in read_object(value, what).items()
     }
 
 
@@ -212,7 +212,7 @@ def _text(value: Any, what: str) -> str | None:
         case str():
             return check_surrogates(str(value), what)
         case _:
-            raise BadRequest(f"{what} {NOT_SCALAR} {kind_of(value)}")
+            raise BadRequest(f"{what} {NOT_SCALAR} {json_type(value)}")
 
 
 def _refuse_constant(name: str) -> Callable[[], None]:

@@ -23,7 +23,7 @@ from kraal.dead_letters.api import KafkaUnavailable, LettersKafka, Span
 from kraal.dead_letters.reading import Found, OutOfBounds, read_latest
 from kraal.dead_letters.records import DeadLetter, as_json, truncate
 from kraal.dead_letters.replay import replay
-from kraal.dead_letters.selection import Box, NoDeadLetters, topic_of, uncommitted_offsets
+from kraal.dead_letters.selection import Box, NoDeadLetters, find_topic, uncommitted_offsets
 from kraal.dead_letters.targets import CannotReplay, Targets, find_targets
 from web.middleware.admission import Scarce
 from web.openapi.dead_letters import MAX_REPLAYED, MAX_SHOWN, REPLAY, REPLAYED, SHOWN
@@ -150,7 +150,7 @@ class _Connector:
     @property
     def box(self) -> Box:
         """Its dead letters. Raises NoDeadLetters."""
-        return Box(topic_of(self.name, self.config), self.name)
+        return Box(find_topic(self.name, self.config), self.name)
 
     def targets(self, kafka: LettersKafka) -> Targets:
         """Return the topics that a replay may write to. Raises KafkaUnavailable."""
@@ -162,7 +162,7 @@ def _connector(snapshot: Snapshot, name: ConnectorName) -> _Connector:
     config = view.connector_config(snapshot, name)
     texts = {key: value for key, value in config.items() if isinstance(value, str)}
     active = snapshot.status.topics.get(name, ())
-    return _Connector(name, texts, view.type_of(snapshot, name) == "source", active)
+    return _Connector(name, texts, view.find_type(snapshot, name) == "source", active)
 
 
 class _Letters:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.cluster.views import rest as view
-from kraal.plugins.connector_parts import parts_of
+from kraal.plugins.connector_parts import list_parts
 from kraal.plugins.entries import PluginInfo
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import describe_plugin
@@ -163,7 +163,9 @@ def _parts(threads: BlockingCalls) -> Endpoint:
     async def get(services: Services, request: Request) -> Response:
         stored = view.connector_config(await live_snapshot(services), connector_name(request))
         config = {key: text for key, text in stored.items() if isinstance(text, str)}
-        plugins = await threads.run(lambda: parts_of(services.registry, config, services.settings.converters))
+        plugins = await threads.run(
+            lambda: list_parts(services.registry, config, services.settings.converters)
+        )
         return json_answer([each.to_json() for each in plugins])
 
     return get

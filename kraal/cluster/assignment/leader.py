@@ -112,7 +112,7 @@ def plan_group(
         why = f"the leader has read the config up to offset {cluster.offset}, another worker up to {needed}"
         return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
     if not joined.protocol.cooperative:
-        owned = assign_eagerly(joined.members, jobs_of(cluster))
+        owned = assign_eagerly(joined.members, list_jobs(cluster))
         assignments = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in owned.items()}
         why = "the eager protocol reassigns all work in each rebalance"
         owners = _owners(owned)
@@ -140,7 +140,7 @@ def _plan_incrementally(
     statics = {m: frozenset(metadata.static) for m, metadata in members.items() if metadata.static}
     round_ = Round(
         members={member: _running(metadata) for member, metadata in members.items()},
-        configured=jobs_of(cluster),
+        configured=list_jobs(cluster),
         last_generation=joined.last_generation,
         generation=joined.generation,
         now_ms=now_ms,
@@ -180,7 +180,7 @@ def _plan_incrementally(
     )
 
 
-def jobs_of(cluster: ClusterState) -> frozenset[Job]:
+def list_jobs(cluster: ClusterState) -> frozenset[Job]:
     """Return all jobs to run; a connector with inconsistent task configs has no tasks."""
     return frozenset(
         Job(name, task)
@@ -212,7 +212,7 @@ def apply_assignment(current: GroupAssignment | None, received: GroupAssignment)
     )
 
 
-def work_of(assignment: GroupAssignment) -> Assignment:
+def to_assignment(assignment: GroupAssignment) -> Assignment:
     """Return the work that the herder runs, by the names used in the rest of Kraal."""
     tasks = frozenset(TaskId(job.connector, job.task) for job in assignment.assigned if job.task != CONNECTOR)
     connectors = frozenset(job.connector for job in assignment.assigned if job.task == CONNECTOR)

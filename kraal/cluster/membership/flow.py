@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, assert_never
 
-from kraal.cluster.assignment.leader import apply_assignment, work_of
+from kraal.cluster.assignment.leader import apply_assignment, to_assignment
 from kraal.cluster.membership.member_state import (
     MAX_BACKOFFS,
     REJOIN_DELAY_S,
@@ -148,7 +148,7 @@ class _Turn:
             rejoin_at_s=self._now_s + delay_s if delay_s > 0 else None,
         )
         if owned.revoked:
-            work, running = work_of(owned), self.state.running
+            work, running = to_assignment(owned), self.state.running
             self._revoke(
                 Assignment(
                     connectors=running.connectors & work.connectors,
@@ -181,7 +181,7 @@ class _Turn:
             self._rejoin("the herder was restarted")
         else:
             self.decisions.append(Deliver())
-            self._set(running=work_of(state.assignment))
+            self._set(running=to_assignment(state.assignment))
 
     def _reborn(self) -> None:
         if not self.state.begun:
@@ -246,7 +246,7 @@ class _Turn:
             )
         else:
             self.decisions.append(Deliver())
-            self._set(running=work_of(owned))
+            self._set(running=to_assignment(owned))
             if owned.revoked:
                 self._set(assignment=replace(owned, revoked=()))
                 self._request_another_round("all revoked work has stopped")

@@ -28,7 +28,7 @@ def needed_config(records: Sequence[Record]) -> list[Record]:
     }
     latest: dict[tuple[str, bool], Record] = {}
     for record in records:
-        name = _connector_of(record.key)
+        name = _parse_connector(record.key)
         if name is None:
             latest[record.key, False] = record
         elif record.offset >= deleted.get(name, -1):
@@ -37,7 +37,7 @@ def needed_config(records: Sequence[Record]) -> list[Record]:
     return _in_order(_without_consumed(latest.values(), records))
 
 
-def _connector_of(key: str) -> str | None:
+def _parse_connector(key: str) -> str | None:
     """Return the connector whose deletion makes this record obsolete."""
     for prefix in ("connector-", "commit-"):
         if key.startswith(prefix):
@@ -55,7 +55,7 @@ def _without_consumed(latest: Iterable[Record], records: Sequence[Record]) -> It
             consumed[name] = last.get(name, -1)
             last[name] = record.offset
     for record in latest:
-        name = _connector_of(record.key) or ""
+        name = _parse_connector(record.key) or ""
         old = record.key.startswith("task-") and record.offset < consumed.get(name, -1)
         if record.value is not None and not old:
             yield record

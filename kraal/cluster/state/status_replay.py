@@ -53,7 +53,7 @@ def apply_status(state: StatusState, records: Sequence[Record]) -> StatusesReduc
     return draft.finish()
 
 
-def status_of(state: StatusState, instance: Instance) -> Status | None:
+def find_status(state: StatusState, instance: Instance) -> Status | None:
     """Return the stored status of an instance."""
     if isinstance(instance, TaskId):
         return state.statuses.get(instance.connector, _NO_STATUSES).tasks.get(instance.task)
@@ -62,7 +62,7 @@ def status_of(state: StatusState, instance: Instance) -> Status | None:
 
 def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, generation: Generation) -> bool:
     """Return whether UNASSIGNED or FAILED may be written: it must not replace the status of a newer owner."""
-    stored = status_of(state, instance)
+    stored = find_status(state, instance)
     return stored is None or stored.worker_id == worker_id or stored.generation <= generation
 
 
@@ -91,7 +91,7 @@ def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: 
     """
     if since_ms < 0:
         return frozenset()
-    stored = {instance: status_of(state, instance) for instance in instances}
+    stored = {instance: find_status(state, instance) for instance in instances}
     return frozenset(
         i for i, status in stored.items() if status is not None and status.written_ms >= since_ms
     )

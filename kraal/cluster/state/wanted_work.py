@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
-from kraal.core.ids import Config, ConnectorName, Instance, TargetState, TaskId, connector_of
+from kraal.core.ids import Config, ConnectorName, Instance, TargetState, TaskId, get_connector
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,7 +79,7 @@ def everything(state: ClusterState, before: Everything) -> Everything:
     return Everything(state, assignment)
 
 
-def wanted_of(
+def derive_wanted(
     entry: ConnectorEntry, assignment: Assignment, restarts: Mapping[Instance, int]
 ) -> dict[Instance, Wanted]:
     """Return the wanted instances of one connector. A STOPPED connector has an instance, but no tasks."""
@@ -122,11 +122,11 @@ def changes(
 
 def adopted_restarts(running: Mapping[Instance, Incarnation], state: ClusterState) -> dict[Instance, int]:
     """Return the restart counts that let a restarted herder adopt running instances unchanged."""
-    return {i: inc.restarts for i, inc in running.items() if _version_of(i, state) == inc.version}
+    return {i: inc.restarts for i, inc in running.items() if _config_version(i, state) == inc.version}
 
 
-def _version_of(instance: Instance, state: ClusterState) -> int | None:
-    entry = state.connectors.get(connector_of(instance))
+def _config_version(instance: Instance, state: ClusterState) -> int | None:
+    entry = state.connectors.get(get_connector(instance))
     if entry is None:
         return None
     return entry.tasks_version if isinstance(instance, TaskId) else entry.version

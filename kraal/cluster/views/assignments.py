@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kraal.cluster.assignment.leader import GroupPlan, jobs_of
+from kraal.cluster.assignment.leader import GroupPlan, list_jobs
 from kraal.cluster.assignment.unassigned import job_text, waiting_reason
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
@@ -49,7 +49,7 @@ def _rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
 
 
 def _standalone(snapshot: Snapshot) -> list[Json]:
-    return [_worker(snapshot.leader_url, None, jobs_of(snapshot.config))]
+    return [_worker(snapshot.leader_url, None, list_jobs(snapshot.config))]
 
 
 def _workers(plan: GroupPlan) -> list[Json]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from kraal.cluster.views.snapshot import Snapshot
-from kraal.core.ids import ConnectorName, connector_of
+from kraal.core.ids import ConnectorName, get_connector
 
 MAX_NAMES: Final = 100
 """Maximum number of connectors that a change names."""
@@ -54,8 +54,8 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
         return changed
     configs = _changed_keys(before.config.connectors, after.config.connectors)
     states = _changed_keys(before.status.statuses, after.status.statuses)
-    states |= {connector_of(each) for each in _changed_keys(before.watched, after.watched)}
-    states |= {connector_of(each) for each in before.restarting ^ after.restarting}
+    states |= {get_connector(each) for each in _changed_keys(before.watched, after.watched)}
+    states |= {get_connector(each) for each in before.restarting ^ after.restarting}
     topics = _changed_keys(before.status.topics, after.status.topics)
     for kind, names in ((Kind.CONFIGS, configs), (Kind.STATES, states), (Kind.TOPICS, topics)):
         if names:

@@ -24,7 +24,7 @@ _UNPLANNED: Final = (
 )
 
 
-def placement_of(snapshot: Snapshot, instance: Instance) -> dict[str, Json] | None:
+def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json] | None:
     """Return the placement of an existing instance; None if another worker leads, or no rebalance is complete.
 
     Shape: kind (`PlacedBy`, `Wait`, `standalone` or `unplanned`), worker (a URL, null while it has none), generation

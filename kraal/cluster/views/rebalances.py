@@ -38,7 +38,7 @@ class Rebalance:
         }
 
 
-def rebalance_of(
+def describe_rebalance(
     plan: GroupPlan | None, *, generation: Generation, leader_url: str | None, now_ms: int
 ) -> Rebalance:
     """Describe a rebalance that has just completed; `plan`: this worker's if it leads."""

@@ -50,7 +50,7 @@ def connector_info(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
     """GET /connectors/{c}, and the response to create, PUT and PATCH. Raises NotFound."""
     entry = snapshot.config.connector(name)
     tasks: list[Json] = [{"connector": name, "task": number} for number in range(len(entry.tasks))]
-    return {"name": name, "config": dict(entry.config), "tasks": tasks, "type": type_of(snapshot, name)}
+    return {"name": name, "config": dict(entry.config), "tasks": tasks, "type": find_type(snapshot, name)}
 
 
 def connector_config(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
@@ -81,7 +81,7 @@ def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = 
         if name not in snapshot.config.connectors:
             raise NotFound(f"No status found for connector {name}")
         unassigned: Json = {"state": str(State.UNASSIGNED), "worker_id": ""}
-        return {"name": name, "connector": unassigned, "tasks": [], "type": type_of(snapshot, name)}
+        return {"name": name, "connector": unassigned, "tasks": [], "type": find_type(snapshot, name)}
     tasks: list[Json] = [
         {"id": number, **_state(snapshot, TaskId(name, number), statuses.tasks[number], causes=causes)}
         for number in sorted(statuses.tasks)
@@ -90,7 +90,7 @@ def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = 
         "name": name,
         "connector": _state(snapshot, name, statuses.connector, causes=causes),
         "tasks": tasks,
-        "type": type_of(snapshot, name),
+        "type": find_type(snapshot, name),
     }
 
 
@@ -121,7 +121,7 @@ def task_state(snapshot: Snapshot, task: TaskId) -> State:
     return shown_state(snapshot, task, State.UNASSIGNED if stored is None else stored.state)
 
 
-def type_of(snapshot: Snapshot, name: ConnectorName) -> str:
+def find_type(snapshot: Snapshot, name: ConnectorName) -> str:
     """Return `source` or `sink`, or `unknown` if this worker does not have the connector's class."""
     return snapshot.types.get(name, _UNKNOWN)
 

@@ -24,10 +24,10 @@ class BatchLimits:
     with a smaller limit are sent, before it queues more of them than fit into one batch.
     """
 
-    def __init__(self, batch_size: int, limit_of: LimitOf) -> None:
+    def __init__(self, batch_size: int, read_limit: LimitOf) -> None:
         """`batch_size`: the producer's, in bytes."""
         self._batch_size = batch_size
-        self._limit_of = limit_of
+        self._read_limit = read_limit
         self._limits: dict[str, int | None] = {}
         self._smaller: dict[str, int] = {}
         """The topics whose batches must be smaller than the producer's."""
@@ -36,7 +36,7 @@ class BatchLimits:
     def apply_to(self, topics: AbstractSet[str]) -> bool:
         """Return whether a topic needs smaller batches. Blocks for new topics."""
         for topic in topics - self._limits.keys():
-            limit = self._limits[topic] = self._limit_of(topic)
+            limit = self._limits[topic] = self._read_limit(topic)
             if limit is not None and limit < self._batch_size:
                 self._smaller[topic] = limit
         return bool(self._smaller) and not self._smaller.keys().isdisjoint(topics)

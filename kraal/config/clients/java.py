@@ -14,7 +14,7 @@ from typing import Final
 
 from kraal.config.clients.jaas import jaas_line
 from kraal.config.clients.key_stores import UnusableKeyStore, read_identity
-from kraal.config.clients.security import is_client_credentials, jaas_of
+from kraal.config.clients.security import find_jaas, is_client_credentials
 from kraal.core.errors import ConfigInvalid
 
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
@@ -36,7 +36,7 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     if not is_client_credentials(settings):
         return result
     try:
-        module = jaas_of(settings)
+        module = find_jaas(settings)
     except ValueError as exc:
         error = f"Invalid value [hidden] for configuration sasl.jaas.config: {exc}"
         raise ConfigInvalid(error, [error]) from exc

@@ -119,7 +119,7 @@ def read_tls(settings: Mapping[str, str], named: Named = str) -> Tls:
     return tls
 
 
-def jaas_of(settings: Mapping[str, str]) -> LoginModule | None:
+def find_jaas(settings: Mapping[str, str]) -> LoginModule | None:
     """Return the login module; None if none is configured. Raises ValueError with the reason."""
     text = settings.get("sasl.jaas.config")
     return parse_jaas(text) if text else None
@@ -217,7 +217,7 @@ class _Reader:
     def _module(self, mechanism: str) -> LoginModule | None:
         """Return the login module of the mechanism; None when there is none, or a wrong one."""
         try:
-            module = jaas_of(self._settings)
+            module = find_jaas(self._settings)
         except ValueError as exc:
             self._wrong("sasl.jaas.config", str(exc))
             return None

@@ -120,7 +120,7 @@ def worker_policy(values: Mapping[str, object]) -> AutoRestart:
     return _with(_NONE, values)
 
 
-def policy_of(config: Mapping[str, str | None], worker: AutoRestart) -> AutoRestart:
+def parse_policy(config: Mapping[str, str | None], worker: AutoRestart) -> AutoRestart:
     """Return the effective policy of a connector; never raises.
 
     A value that is no value, as one that was written past all checks, or a variable, counts for nothing: nobody

@@ -130,7 +130,7 @@ def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]
     return [key for key in (*named, *sql) if key.name not in plugin]
 
 
-def batches_of(
+def parse_batches(
     config: Mapping[str, str], worker: Mapping[str, str], *, transactional: bool = False
 ) -> Batches:
     """Return the effective settings for a connector's tasks; never raises: invalid values are ignored.

@@ -48,7 +48,7 @@ def java_keys(config: Mapping[str, str | None]) -> list[Key]:
     return [key for key in CONNECTOR_JAVA if key.name in config]
 
 
-def jvm_of(config: Mapping[str, str | None], by_default: PluginsJvm = PluginsJvm.SHARED) -> PluginsJvm:
+def parse_jvm(config: Mapping[str, str | None], by_default: PluginsJvm = PluginsJvm.SHARED) -> PluginsJvm:
     """Return the value in the config of a worker or a connector.
 
     The default stands for one that is not allowed: only a Java worker has validated it.

@@ -39,13 +39,13 @@ def config_text(value: object) -> str | None:
 def offset_pairs(offsets: Any, field: str) -> list[Pair]:
     """Return the partitions and offsets in a field, at least one pair. Raises BadRequest."""
     if not isinstance(offsets, list):
-        raise BadRequest(f"Field {field} must be a JSON array, but is {kind_of(offsets)}")
+        raise BadRequest(f"Field {field} must be a JSON array, but is {json_type(offsets)}")
     if not offsets:
         raise BadRequest(_NO_OFFSETS)
     pairs: list[Pair] = []
     for number, each in enumerate(offsets):
         what = f"{field}[{number}]"
-        fields = record_of(each, what, _OFFSET_FIELDS)
+        fields = read_record(each, what, _OFFSET_FIELDS)
         pairs.append((_fields(fields, "partition", what), _fields(fields, "offset", what)))
     return pairs
 
@@ -55,7 +55,7 @@ def _fields(record_: dict[str, Any], name: str, what: str) -> dict[str, Json] | 
     value = record_.get(name)
     if value is None:
         return None
-    fields = object_of(value, f"Field {name} of {what}")
+    fields = read_object(value, f"Field {name} of {what}")
     return {check_surrogates(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
 
 
@@ -88,19 +88,19 @@ def _plain(value: Any, what: str, depth: int = 0) -> Json:
             return plain
 
 
-def record_of(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
+def read_record(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
     """Return an object that has only known fields. Raises BadRequest for others."""
-    fields = object_of(value, what[0].upper() + what[1:])
+    fields = read_object(value, what[0].upper() + what[1:])
     for name in fields:
         if name not in known:
             raise BadRequest(f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(known)}")
     return fields
 
 
-def object_of(value: Any, what: str) -> dict[str, Any]:
+def read_object(value: Any, what: str) -> dict[str, Any]:
     """Return an object. Raises BadRequest for anything else."""
     if not isinstance(value, dict):
-        raise BadRequest(f"{what} must be a JSON object, but is {kind_of(value)}")
+        raise BadRequest(f"{what} must be a JSON object, but is {json_type(value)}")
     return value
 
 
@@ -111,7 +111,7 @@ def check_surrogates(text: str, what: str) -> str:
     return text
 
 
-def kind_of(value: Any) -> str:
+def json_type(value: Any) -> str:
     """Return the kind of a JSON value, for errors."""
     kinds: list[tuple[type, str]] = [
         (dict, "an object"),

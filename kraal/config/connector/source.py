@@ -124,6 +124,6 @@ SOURCE_FAMILIES: Final = (
 """Families of keys of source connectors, below prefixes."""
 
 
-def boundary_of(config: Mapping[str, str]) -> str:
+def parse_boundary(config: Mapping[str, str]) -> str:
     """Return a connector's `transaction.boundary`, in lower case."""
     return config.get(TRANSACTION_BOUNDARY, "poll").strip().lower()

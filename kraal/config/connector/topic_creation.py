@@ -91,7 +91,7 @@ class TopicRules:
     groups: tuple[TopicGroup, ...]
     default: TopicGroup
 
-    def group_of(self, topic: str) -> TopicGroup:
+    def find_group(self, topic: str) -> TopicGroup:
         """Return the first group that takes the topic. Raises PatternTooSlow. Source: TopicCreation.findFirstGroup."""
         return next((group for group in self.groups if group.takes(topic)), self.default)
 
@@ -113,7 +113,7 @@ def read_rules(config: Mapping[str, str]) -> TopicRules | None:
     return TopicRules(groups, default)
 
 
-def read_rules_of(worker: Mapping[str, str], config: Mapping[str, str]) -> TopicRules | None:
+def read_allowed_rules(worker: Mapping[str, str], config: Mapping[str, str]) -> TopicRules | None:
     """Read them under a worker's config, which may forbid all. Source: Worker.sourceConnectorTopicCreationEnabled."""
     enabled = parse_value(ENABLE, worker.get(ENABLE, "true"), ConfigType.BOOLEAN)
     return read_rules(config) if enabled else None

@@ -52,7 +52,7 @@ class BasicAuth:
         return hmac.compare_digest(_digest(wanted), _digest(password)) and expected is not None
 
 
-def user_of(authorization: str | None) -> str | None:
+def parse_user(authorization: str | None) -> str | None:
     """Return the user that an `Authorization` header names; None if it names none."""
     login = _login(authorization)
     return None if login is None else login[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.config.spark_master import SHARED_PATHS, is_local, is_standalone, master_of, shared_paths
+from kraal.config.spark_master import SHARED_PATHS, get_master, is_local, is_standalone, shared_paths
 from kraal.core.secrets import secrets
 
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a key
@@ -20,7 +20,7 @@ def cluster_errors(raw: Mapping[str, str]) -> list[str]:
     authenticates = raw.get("spark.authenticate", "true").strip().lower() != "false"
     if is_standalone(raw) and authenticates and not raw.get(_SECRET):
         errors.append(
-            f"{_SECRET} is missing: with {master_of(raw)} it must be the secret of the Spark master and workers; if "
+            f"{_SECRET} is missing: with {get_master(raw)} it must be the secret of the Spark master and workers; if "
             "those require none, which lets anyone who reaches them run code there, set spark.authenticate=false"
         )
     if raw.get(_MODE, "client") != "client":

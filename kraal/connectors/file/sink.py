@@ -1,6 +1,6 @@
 """A sink that appends records to a text file, one line each. Source: FileStreamSinkConnector and …Task (Kafka 4.3.0).
 
-A line is what Java's `println` prints for the value, with the exceptions that `text_of` lists. Spark writes a
+A line is what Java's `println` prints for the value, with the exceptions that `make_text` lists. Spark writes a
 batch as text files into a hidden directory next to the target, one for each Kafka partition, and the worker appends
 them to the target inside the kernel: order holds within a partition, and no record passes through Python.
 Small batches are collected, or arrive as a table, and are appended directly, without such files.
@@ -62,10 +62,12 @@ class FileStreamSinkTask(SinkTask):
     @override
     def write(self, batch: SinkBatch) -> None:
         if batch.table is not None:
-            self._append([memoryview(join_lines(each)) for each in texts_of(batch.table) if len(each)], batch)
+            self._append(
+                [memoryview(join_lines(each)) for each in list_texts(batch.table) if len(each)], batch
+            )
             return
         records = sum(end - start for start, end in batch.ranges.values())
-        frame = text_of(batch.frame)
+        frame = make_text(batch.frame)
         if records <= MAX_WORKER_RECORDS:
             chunks = [chunk for column in frame.toArrow().columns for chunk in column.chunks]
             self._append([memoryview(join_lines(chunk)) for chunk in chunks if len(chunk)], batch)
@@ -131,7 +133,7 @@ class FileStreamSinkConnector(PassThroughConnector):
         return True  # the group's offsets are the only ones, and all values are valid
 
 
-def text_of(frame: DataFrame) -> DataFrame:
+def make_text(frame: DataFrame) -> DataFrame:
     """Return a frame with one string column `text`, the printed form of each record's value.
 
     Strings, numbers, booleans and null print as in Java; schemaless objects and lists print as their JSON text
@@ -140,8 +142,8 @@ def text_of(frame: DataFrame) -> DataFrame:
     return frame.selectExpr("coalesce(cast(value as string), 'null') as text")
 
 
-def texts_of(table: pa.Table) -> Sequence[pa.Array]:
-    """Return the printed form of each record's value, which is a string or bytes, as `text_of` does."""
+def list_texts(table: pa.Table) -> Sequence[pa.Array]:
+    """Return the printed form of each record's value, which is a string or bytes, as `make_text` does."""
     return [pc.fill_null(chunk.view(pa.binary()), b"null") for chunk in table["value"].chunks]
 
 

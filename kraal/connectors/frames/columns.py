@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-from kraal.connectors.frames.schema import column_named, connect_column, schema_of, struct_schema
+from kraal.connectors.frames.schema import column_named, connect_column, struct_schema, to_schema
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import Offset, Schema, SourceBatch, SourcePartition
 
@@ -93,7 +93,7 @@ def _part(types: Mapping[str, T.StructField], names: Sequence[str], *, alone: bo
     """Return a single column unchanged, or several as a struct, with the schema."""
     if alone:
         field = types[names[0]]
-        schema = schema_of(field.dataType, field.name, optional=field.nullable)
+        schema = to_schema(field.dataType, field.name, optional=field.nullable)
         return connect_column(column_named(field.name), field.dataType), schema
     if not names:
         raise ValueError("no column remains for the value; all columns are the key or the topic")

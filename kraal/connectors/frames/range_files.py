@@ -51,7 +51,7 @@ class RangeFile:
     span: Span
 
 
-def name_of(place: TopicPartition, span: Span, suffix: str) -> str:
+def make_name(place: TopicPartition, span: Span, suffix: str) -> str:
     """Return the name of the file that holds these offsets; `suffix` is like `.snappy.parquet`."""
     first, last = (f"{offset:0{_DIGITS}d}" for offset in (span[0], span[1] - 1))
     return f"{place.topic}+{place.partition}+{first}+{last}{suffix}"
@@ -195,7 +195,7 @@ class RangeFolder:
         absent = missing(span, there)
         gone = {file.name for file in there if absent is not None and _is_within(file.span, span)}
         if staged is not None and absent is not None:
-            new = RangeFile(name_of(place, absent, staged.suffix), place, absent)
+            new = RangeFile(make_name(place, absent, staged.suffix), place, absent)
             self._files.put(staged.path, new.name)
             gone -= {new.name}
             there = [new, *(file for file in there if file.name != new.name)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.frames.range_files import OFFSET, RANGE
-from kraal.connectors.frames.schema import column_named, struct_of
+from kraal.connectors.frames.schema import column_named, parse_struct
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import SinkValues, TopicPartition
 
@@ -20,7 +20,7 @@ _TEXTUAL: Final = frozenset({"text", "csv"})
 """Formats that can store text only."""
 
 
-def rows_of(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
+def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     """Return the rows to write, lazily and in the frame's order; `RANGE` and `OFFSET` remain as the last columns.
 
     A value that is not JSON matching `spark.schema` fails the job that computes it, with topic-partition@offset in the
@@ -29,7 +29,7 @@ def rows_of(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     chosen = str(parsed["spark.format"])
     kind = frame.schema["value"].dataType
     if parsed["spark.schema"]:
-        declared = struct_of(str(parsed["spark.schema"]))
+        declared = parse_struct(str(parsed["spark.schema"]))
         frame = _parse_values(frame, _json_text(kind), declared)
         names = declared.names
     elif isinstance(kind, T.StructType):

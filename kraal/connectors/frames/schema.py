@@ -40,7 +40,7 @@ _PLAIN: dict[type[T.DataType], Type] = {
 }
 
 
-def schema_of(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
+def to_schema(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
     """Return the Connect schema of a column. Raises ValueError with its name for a type without a Connect schema."""
     match data_type:
         case T.DecimalType():
@@ -51,11 +51,11 @@ def schema_of(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
         case T.TimestampType() | T.TimestampNTZType():
             return Schema(type=Type.INT64, name=TIMESTAMP, version=1, optional=optional)
         case T.ArrayType():
-            element = schema_of(data_type.elementType, f"{column}[]", optional=data_type.containsNull)
+            element = to_schema(data_type.elementType, f"{column}[]", optional=data_type.containsNull)
             return Schema(type=Type.ARRAY, value=element, optional=optional)
         case T.MapType():
-            key = schema_of(data_type.keyType, f"{column}'s keys", optional=False)
-            value = schema_of(data_type.valueType, f"{column}'s values", optional=data_type.valueContainsNull)
+            key = to_schema(data_type.keyType, f"{column}'s keys", optional=False)
+            value = to_schema(data_type.valueType, f"{column}'s values", optional=data_type.valueContainsNull)
             return Schema(type=Type.MAP, key=key, value=value, optional=optional)
         case T.StructType():
             return struct_schema(data_type, column, optional=optional)
@@ -68,17 +68,17 @@ def schema_of(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
 
 
 def struct_schema(struct: T.StructType, prefix: str = "", *, optional: bool = False) -> Schema:
-    """Return the schema of a struct. Raises the errors of `schema_of`."""
+    """Return the schema of a struct. Raises the errors of `to_schema`."""
     fields = [
         Field(
-            name=each.name, schema=schema_of(each.dataType, _under(prefix, each.name), optional=each.nullable)
+            name=each.name, schema=to_schema(each.dataType, _under(prefix, each.name), optional=each.nullable)
         )
         for each in struct.fields
     ]
     return Schema(type=Type.STRUCT, fields=tuple(fields), optional=optional)
 
 
-def struct_of(ddl: str) -> T.StructType:
+def parse_struct(ddl: str) -> T.StructType:
     """Parse a schema in DDL with Spark. Raises ValueError if it is not a list of columns."""
     parsed = T.StructType.fromDDL(ddl)
     if not isinstance(parsed, T.StructType):

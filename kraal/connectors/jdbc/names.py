@@ -23,14 +23,14 @@ _LITERAL: Final = frozenset(
 """Databases in which a backslash has no special meaning in quoted names."""
 
 
-def kind_of(url: str) -> str:
+def parse_kind(url: str) -> str:
     """Return the kind of database: the part of a URL after `jdbc:`."""
     return url.split(":")[1]
 
 
 def address_kind(options: Mapping[str, str]) -> str:
     """Return the kind of database for the options of Spark's JDBC reader or writer; their names ignore case."""
-    return kind_of(next(value for key, value in options.items() if key.lower() == "url"))
+    return parse_kind(next(value for key, value in options.items() if key.lower() == "url"))
 
 
 def check_name(kind: str, name: str) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kraal.connectors.jdbc.exactly_once import SqlFailed
-from kraal.connectors.jdbc.names import check_name, kind_of
+from kraal.connectors.jdbc.names import check_name, parse_kind
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -88,7 +88,7 @@ def connect_session(context: SparkContext, options: Mapping[str, str], table: st
                     "this database has no transactions, which delivery.guarantee=exactly_once needs"
                 )
             connection.setAutoCommit(False)
-        yield JdbcSession(connection, dialect, kind_of(str(chosen.url())))
+        yield JdbcSession(connection, dialect, parse_kind(str(chosen.url())))
     finally:
         with suppress(SqlFailed), _explain_errors():  # uncommitted changes are undone in any case
             connection.rollback()

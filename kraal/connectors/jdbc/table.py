@@ -34,7 +34,7 @@ class OnceTable:
         from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - loaded when Spark is
 
         frame = spark_rows.add_partition_range(batch.frame, list(batch.ranges))
-        rows = spark_rows.rows_of(frame.withColumn(OFFSET, frame["offset"]), parsed)
+        rows = spark_rows.make_rows(frame.withColumn(OFFSET, frame["offset"]), parsed)
         columns = [name for name in rows.columns if name not in {RANGE, OFFSET}]
         self._spark = rows.sparkSession
         if columns != self._columns:

@@ -12,10 +12,10 @@ from kraal.connectors.mirror.offset_syncs import SETTINGS, is_in_source, is_writ
 from kraal.connectors.mirror.topics import (
     Choice,
     any_of,
-    choice_of,
     is_match,
+    list_partitions,
+    make_choice,
     missing,
-    partitions_of,
 )
 from kraal.plugins.api import RetriableError, TopicPartition
 
@@ -28,7 +28,7 @@ class Clusters:
     def __init__(self, config: Mapping[str, str], parsed: Mapping[str, object]) -> None:
         """Create the clients. Raises ConfigInvalid for invalid client settings."""
         timeout_s = max(0.001, int(str(parsed["admin.timeout.ms"])) / 1000)
-        self._choice: Choice = choice_of(parsed)
+        self._choice: Choice = make_choice(parsed)
         self._source = ClusterTopics(source_admin(config), timeout_s)
         self._target = ClusterTopics(target_admin(config), timeout_s)
         self._factor = int(str(parsed["replication.factor"]))
@@ -63,7 +63,7 @@ class Clusters:
         room = {topic: min(count, target.get(naming.remote(topic), 0)) for topic, count in source.items()}
         if source and not any(room.values()):
             raise RetriableError("the target has none of the topics, and none could be created there")
-        return partitions_of(room)
+        return list_partitions(room)
 
     def _create_syncs(self, topics: Collection[str]) -> None:
         """Create the offset-syncs topic if its cluster lacks it. A failure is logged: records are copied without it."""

@@ -138,7 +138,7 @@ class OffsetSyncs:
             log.warning("%s: Failed to write offset syncs to %s: %s", self._client_id, self._topic, error)
 
 
-def syncs_of(
+def make_syncs(
     config: Mapping[str, str],
     parsed: Mapping[str, object],
     naming: Naming,
@@ -157,7 +157,7 @@ def syncs_of(
     )
 
 
-def tracking_of(syncs: OffsetSyncs | None, parsed: Mapping[str, object]) -> OffsetTracking | None:
+def make_tracking(syncs: OffsetSyncs | None, parsed: Mapping[str, object]) -> OffsetTracking | None:
     """Return the request for the offsets of written records, of which `syncs` are made."""
     if syncs is None:
         return None

@@ -31,12 +31,12 @@ from kraal.connectors.mirror.config import (
     TRIGGER,
     source_consumer,
 )
-from kraal.connectors.mirror.offset_syncs import OffsetSyncs, syncs_of, tracking_of
+from kraal.connectors.mirror.offset_syncs import OffsetSyncs, make_syncs, make_tracking
 from kraal.connectors.mirror.topics import (
     check_offset,
-    choice_of,
     distribute,
     format_partitions,
+    make_choice,
     next_offset,
     parse_partitions,
     source_partition,
@@ -44,7 +44,7 @@ from kraal.connectors.mirror.topics import (
 from kraal.engine.client_options import range_options, reader_options
 from kraal.engine.columns.functions import F
 from kraal.engine.sink.range_reader import offsets_json, partitions_json
-from kraal.engine.sink.ranges import Bounds, Ranges, next_ranges, start_of
+from kraal.engine.sink.ranges import Bounds, Ranges, choose_start, next_ranges
 from kraal.plugins.api import (
     ConfigDef,
     Connector,
@@ -103,7 +103,7 @@ class MirrorSourceTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         parsed = MIRROR.parse(config)
-        self._naming = choice_of(parsed).naming
+        self._naming = make_choice(parsed).naming
         self._batch_ms = int(str(parsed[BATCH_MS]))
         self._name = f"{context.connector}-{context.task}"
         self._most = context.max_records
@@ -118,8 +118,8 @@ class MirrorSourceTask(SourceTask):
         }
         role = f"{alias}->{self._naming.target}|{self._name}|replication-consumer"
         self._client = SourceClient(self._settings, role)
-        self._syncs = syncs_of(config, parsed, self._naming, self._partitions, self._name)
-        self._tracking = tracking_of(self._syncs, parsed)
+        self._syncs = make_syncs(config, parsed, self._naming, self._partitions, self._name)
+        self._tracking = make_tracking(self._syncs, parsed)
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -208,7 +208,7 @@ class MirrorSourceTask(SourceTask):
         self._note_absent({place for place in self._partitions if place not in bounds})
         for place, bound in bounds.items():
             at = self._positions.get(place, self._stored[place])
-            start = start_of(place, at, bound, self._reset, client.first_since)
+            start = choose_start(place, at, bound, self._reset, client.first_since)
             if start.gap is not None:
                 log.warning("%s: %s", self._name, start.gap)
             self._positions[place] = start.offset

@@ -90,7 +90,7 @@ class Choice:
         return named and not self.naming.is_internal(topic) and not self.naming.originates_in_target(topic)
 
 
-def choice_of(parsed: Mapping[str, object]) -> Choice:
+def make_choice(parsed: Mapping[str, object]) -> Choice:
     """Return the selection that a validated config defines."""
     separator = str(parsed["replication.policy.separator"])
     naming = Naming(
@@ -122,7 +122,7 @@ def is_match(patterns: tuple[Pattern, ...], text: str) -> bool:
     return any(pattern.fullmatch(text) for pattern in patterns)
 
 
-def partitions_of(counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
+def list_partitions(counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
     """Return the partitions of topics with the given partition counts, in order."""
     return tuple(TopicPartition(topic, number) for topic in sorted(counts) for number in range(counts[topic]))
 

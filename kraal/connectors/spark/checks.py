@@ -14,7 +14,7 @@ from typing import Final
 from kraal.config.checks import Rule, rule
 from kraal.config.key import Recommendation, Recommender
 from kraal.config.values import as_strings, invalid
-from kraal.connectors.spark.ddl import columns_of
+from kraal.connectors.spark.ddl import parse_columns
 from kraal.connectors.spark.object_stores import is_object_path, object_address
 
 FILE_FORMATS: Final = ("json", "csv", "parquet", "orc", "text")
@@ -80,7 +80,7 @@ def ddl(name: str, value: object) -> str | None:
     if value is None:
         return None
     try:
-        columns_of(str(value))
+        parse_columns(str(value))
     except ValueError as exc:
         return invalid(name, value, f"it is not a schema in Spark's DDL: {exc}")
     return None
@@ -142,7 +142,7 @@ def local_path(text: str, *, allowed: str = _PATHS) -> str:
     return path
 
 
-def paths_of(config: Mapping[str, str], *keys: str) -> dict[str, str]:
+def list_paths(config: Mapping[str, str], *keys: str) -> dict[str, str]:
     """Return the paths of a mounted file system among these keys' values; invalid ones are skipped."""
     paths = {}
     for key in keys:
@@ -238,7 +238,7 @@ def known_columns(name: str, values: Mapping[str, object]) -> Recommendation:
     value = values.get(name)
     names = (value,) if isinstance(value, str) else as_strings(value)
     try:
-        columns = columns_of(str(values.get("spark.schema") or ""))
+        columns = parse_columns(str(values.get("spark.schema") or ""))
     except ValueError:
         return Recommendation()
     unknown = [each for each in names if each not in columns]
@@ -247,7 +247,7 @@ def known_columns(name: str, values: Mapping[str, object]) -> Recommendation:
     return Recommendation(values=tuple(columns))
 
 
-def options_of(config: Mapping[str, str]) -> dict[str, str]:
+def parse_options(config: Mapping[str, str]) -> dict[str, str]:
     """Return the options under `spark.option.`, without the prefix.
 
     Raises ValueError for options that contain SQL or replace a config key.

@@ -78,7 +78,7 @@ class _Text:
             raise ValueError(f"`{sign}` is missing {where}, before {_display(self.peek())}")
 
 
-def columns_of(ddl: str) -> Mapping[str, str]:
+def parse_columns(ddl: str) -> Mapping[str, str]:
     """Return the column names and the first words of their types. Raises ValueError with the syntax error."""
     text = _Text(_tokens(ddl))
     if text.peek()[0] == "end":

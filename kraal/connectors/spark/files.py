@@ -31,7 +31,7 @@ from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.file import lines
 from kraal.connectors.frames.columns import Layout, schemaless
-from kraal.connectors.frames.schema import struct_of
+from kraal.connectors.frames.schema import parse_struct
 from kraal.connectors.spark.checks import local_path
 from kraal.connectors.spark.object_files import list_objects
 from kraal.connectors.spark.object_stores import is_object_path, object_address
@@ -201,7 +201,7 @@ class FileReader:
 
     def _batch(self, spark: SparkSession, pieces: Sequence[Piece]) -> SourceBatch:
         offsets = dict(piece.offset() for piece in pieces)
-        declared = struct_of(self._ddl) if self._ddl else None
+        declared = parse_struct(self._ddl) if self._ddl else None
         frame = self._by_line(spark, pieces, declared) if self._is_read_by_lines(pieces[0].path) else None
         if frame is None:
             frame = self._read_in_order(spark, pieces, declared)
@@ -237,7 +237,7 @@ class FileReader:
         if self._format == "json":
             parsed = F.from_json(text, row_type, options)
         else:
-            parsed = F.from_csv(text, F.lit(_ddl_of(row_type)), options)
+            parsed = F.from_csv(text, F.lit(_format_ddl(row_type)), options)
         result = rows.select(parsed.alias("row"), "value", "path")
         bad = F.col("row").getField(_BAD).isNotNull()
         if mode == "DROPMALFORMED":
@@ -301,7 +301,7 @@ def _bad_line(what: str, path: Column) -> Column:
     return F.raise_error(F.concat(F.lit("a line of "), path, F.lit(f" cannot be read as {what}: "), excerpt))
 
 
-def _ddl_of(struct: T.StructType) -> str:
+def _format_ddl(struct: T.StructType) -> str:
     """Return a struct as DDL for `from_csv`."""
     return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in struct.fields)
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.frames.columns import Layout
-from kraal.connectors.frames.schema import struct_of
+from kraal.connectors.frames.schema import parse_struct
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 from kraal.plugins.importing import ONE_AT_A_TIME
 
@@ -117,7 +117,7 @@ class PythonReader:
         from pyspark.errors import PySparkNotImplementedError  # noqa: PLC0415 - as above
 
         schema: Any = self._ddl or self._source.schema()
-        self._schema = struct_of(schema) if isinstance(schema, str) else schema
+        self._schema = parse_struct(schema) if isinstance(schema, str) else schema
         for make in (self._source.streamReader, self._source.simpleStreamReader):
             try:
                 self._reader = make(self._schema)
@@ -141,7 +141,7 @@ class PythonReader:
         count = max(1, len(parts))
         numbers = spark.range(0, count, 1, count)
         read = partial(read_parts, self._reader, parts, _arrow(self._schema))
-        return map_in_arrow(numbers, read, _ddl_of(self._schema))
+        return map_in_arrow(numbers, read, _format_ddl(self._schema))
 
     def _rows(self, spark: SparkSession, rows: Iterable[Any]) -> DataFrame:
         batches = list(_batches(rows, _arrow(self._schema)))
@@ -181,5 +181,5 @@ def _arrow(struct: T.StructType) -> pa.Schema:
     return to_arrow_schema(T.StructType([T.StructField(f.name, f.dataType) for f in struct.fields]))
 
 
-def _ddl_of(struct: T.StructType) -> str:
+def _format_ddl(struct: T.StructType) -> str:
     return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in struct.fields)

@@ -23,7 +23,7 @@ from kraal.connectors.jdbc.names import address_kind, check_name, in_sql
 from kraal.connectors.jdbc.table import OnceTable, alter
 from kraal.connectors.jdbc.timeouts import with_timeouts
 from kraal.connectors.pass_through import PassThroughConnector
-from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, local_path, options_of, paths_of
+from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, list_paths, local_path, parse_options
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, object_address
 from kraal.connectors.spark.sink_config import EXACTLY_ONCE, SPARK_SINK
@@ -60,7 +60,7 @@ class SparkSinkTask(SinkTask):
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         self._parsed = SPARK_SINK.parse(config)
-        options = options_of(config)
+        options = parse_options(config)
         is_jdbc = self._parsed["spark.format"] == JDBC
         self._options = with_timeouts(with_driver(options), self._parsed) if is_jdbc else options
         self.values = "json-text" if _takes_json(self._parsed) else "json"
@@ -92,7 +92,7 @@ class SparkSinkTask(SinkTask):
             self._table.write(batch, self._parsed)
             return
         if self._folder is None:
-            self._append(spark_rows.rows_of(batch.frame, self._parsed))
+            self._append(spark_rows.make_rows(batch.frame, self._parsed))
             return
         if self._objects is not None:
             self._objects.spark = batch.frame.sparkSession
@@ -155,7 +155,7 @@ class SparkSinkTask(SinkTask):
                 frame, records = spark_rows.add_range(batch.frame, list(absent)), batch.records
                 if any(conflicts.values()):
                     frame, records = spark_rows.within(frame, list(absent.values())), None
-                rows, chosen = spark_rows.rows_of(frame, self._parsed), str(self._parsed["spark.format"])
+                rows, chosen = spark_rows.make_rows(frame, self._parsed), str(self._parsed["spark.format"])
                 plain = spark_rows.json_lines(rows, batch.values) if chosen == "json" else None
                 if plain is not None:
                     rows, chosen = plain, "text"
@@ -210,12 +210,12 @@ class SparkSinkConnector(PassThroughConnector):
     @classmethod
     @override
     def shared_paths(cls, config: Mapping[str, str]) -> Mapping[str, str]:
-        return paths_of(config, "path")
+        return list_paths(config, "path")
 
     @override
     def check(self, config: Mapping[str, str]) -> None:
         SPARK_SINK.parse(config)
-        options_of(config)
+        parse_options(config)
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -227,7 +227,7 @@ class SparkSinkConnector(PassThroughConnector):
     ) -> bool:
         parsed = SPARK_SINK.parse(config)
         if _is_once(parsed):
-            options = with_timeouts(with_driver(options_of(config)), parsed)
+            options = with_timeouts(with_driver(parse_options(config)), parsed)
             table = in_sql(address_kind(options), str(parsed["jdbc.offsets.table"]))
             alter(config["name"], table, options, offsets)
         return (

@@ -21,7 +21,7 @@ from kraal.connectors.spark.checks import (
     require_all,
     required_with,
 )
-from kraal.connectors.spark.ddl import columns_of
+from kraal.connectors.spark.ddl import parse_columns
 
 AT_LEAST_ONCE: Final = "at_least_once"
 EXACTLY_ONCE: Final = "exactly_once"
@@ -39,7 +39,7 @@ def _one_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get("spark.format") != "text" or not values.get(name):
         return Recommendation()
     schema = values.get("spark.schema")
-    columns = columns_of(str(schema)) if schema else {"value": "string"}
+    columns = parse_columns(str(schema)) if schema else {"value": "string"}
     if values.get("metadata.columns") or list(columns.values()) != ["string"]:
         raise ValueError("spark.format=text writes one column, of type string")
     return Recommendation()

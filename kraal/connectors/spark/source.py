@@ -20,9 +20,9 @@ from kraal.connectors.spark.checks import (
     JDBC,
     PYTHON,
     is_stream,
+    list_paths,
     local_path,
-    options_of,
-    paths_of,
+    parse_options,
 )
 from kraal.connectors.spark.source_config import SPARK_SOURCE
 from kraal.connectors.spark.stream_checkpoint import query_in
@@ -93,7 +93,7 @@ class SparkSourceTask(SourceTask):
         self._interval_s = 0.0 if is_stream(chosen) else int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
         number, _, count = config.get(SHARE, "0/1").partition("/")
         share = (int(number), int(count))
-        reader = _reader(chosen)(parsed, options_of(config), share, offsets)
+        reader = _reader(chosen)(parsed, parse_options(config), share, offsets)
         self._reader, self._stream = reader, reader if is_stream(chosen) else None
 
     @override
@@ -138,12 +138,12 @@ class SparkSourceConnector(PassThroughConnector):
     @classmethod
     @override
     def shared_paths(cls, config: Mapping[str, str]) -> Mapping[str, str]:
-        return paths_of(config, "path", "checkpoint.location")
+        return list_paths(config, "path", "checkpoint.location")
 
     @override
     def check(self, config: Mapping[str, str]) -> None:
         SPARK_SOURCE.parse(config)
-        options_of(config)
+        parse_options(config)
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

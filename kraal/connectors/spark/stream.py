@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.connectors.frames.columns import Layout
 from kraal.connectors.spark.checks import local_path
-from kraal.connectors.spark.stream_checkpoint import Place, check_checkpoint, last_batch_in, partition_of
+from kraal.connectors.spark.stream_checkpoint import Place, check_checkpoint, last_batch_in, make_partition
 from kraal.engine.session.own_session import sibling
 from kraal.engine.streaming.polled_query import BatchQuery
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
@@ -51,7 +51,7 @@ class StreamReader:
         self._interval_ms = int(parsed["spark.poll.interval.ms"])
         self._checkpoint = local_path(str(parsed["checkpoint.location"]))
         self._layout = Layout.of(parsed)
-        self._place = partition_of(self._format, self._checkpoint)
+        self._place = make_partition(self._format, self._checkpoint)
         self._written = Place.of(offsets.get(self._place))
         self._query: BatchQuery | None = None
         self._check_due_s = 0.0

@@ -46,7 +46,7 @@ class Place:
         return {"batch": self.batch, "query": self.query}
 
 
-def partition_of(spark_format: str, checkpoint: str) -> SourcePartition:
+def make_partition(spark_format: str, checkpoint: str) -> SourcePartition:
     """Return the source partition of a stream's offset."""
     return SourcePartition.of({"format": spark_format, "checkpoint": checkpoint})
 

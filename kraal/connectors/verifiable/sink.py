@@ -47,7 +47,7 @@ class VerifiableSinkTask(SinkTask):
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        lines = lines_of(batch.frame, self._name, self._task, time.time_ns() // 1_000_000)
+        lines = make_lines(batch.frame, self._name, self._task, time.time_ns() // 1_000_000)
         if sum(end - start for start, end in batch.ranges.values()) <= MAX_WORKER_RECORDS:
             chunks = [chunk for chunk in lines.toArrow().column(0).chunks if len(chunk)]
             batch.check_owned()
@@ -74,7 +74,7 @@ class VerifiableSinkConnector(PassThroughConnector):
         return [{**self._config, ID: str(number)} for number in range(max_tasks)]
 
 
-def lines_of(frame: DataFrame, name: str, task: int, time_ms: int) -> DataFrame:
+def make_lines(frame: DataFrame, name: str, task: int, time_ms: int) -> DataFrame:
     """Return a frame with one string column, the line of each record without its end."""
     fields = (
         F.col("key").alias("task"),

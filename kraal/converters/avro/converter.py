@@ -67,7 +67,9 @@ class AvroFormat:
 
         return encode
 
-    def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
+    def decoder(
+        self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
+    ) -> Decode:
         """Return a function that reads schema and value.
 
         The schema takes the registry's version if it has no `connect.version` and is not a union.
@@ -76,7 +78,7 @@ class AvroFormat:
         schema = None
         if node.name != ANYTHING.name:
             needs = node.kind != "union" and PROP_VERSION not in node.props
-            schema = connect_schema(node, self.options, version_of(_record_name(node)) if needs else None)
+            schema = connect_schema(node, self.options, read_version(_record_name(node)) if needs else None)
         read = AvroReader(self.options).reads(node, schema)
         is_bytes = node.kind == "bytes"
 

@@ -141,7 +141,7 @@ def put_anything(value: Any, out: bytearray) -> None:
     if value is None:
         out += bytes(len(_FIELDS))
         return
-    name, put = _field_of(value)
+    name, put = _infer_field(value)
     at = _FIELDS.index(name)
     out += bytes(at)
     out.append(2)
@@ -149,7 +149,7 @@ def put_anything(value: Any, out: bytearray) -> None:
     out += bytes(len(_FIELDS) - at - 1)
 
 
-def _field_of(value: Any) -> tuple[str, Write]:
+def _infer_field(value: Any) -> tuple[str, Write]:
     match value:
         case bool():
             return "boolean", _boolean

@@ -55,7 +55,7 @@ from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataExce
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import has_class
 from kraal.plugins.values.java_values import float_text
-from kraal.plugins.values.logical import date_days, decimal_bytes, scale_of, time_ms
+from kraal.plugins.values.logical import date_days, decimal_bytes, get_scale, time_ms
 
 _LOGICAL: Final = {DECIMAL: "decimal", TIME: "time-millis", TIMESTAMP: "timestamp-millis", DATE: "date"}
 _NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
@@ -151,7 +151,7 @@ class _Making:
         else:
             node = Node("bytes")
         if schema.name == DECIMAL:
-            node.props["scale"] = scale_of(schema)
+            node.props["scale"] = get_scale(schema)
             node.props["precision"] = _precision(schema)
         return node
 

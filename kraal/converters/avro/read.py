@@ -24,7 +24,7 @@ from kraal.plugins.model.records import (
     Struct,
 )
 from kraal.plugins.model.schema import Schema, Type
-from kraal.plugins.values.logical import date_of, decimal_of, narrow, time_of
+from kraal.plugins.values.logical import narrow, to_date, to_decimal, to_time
 from kraal.plugins.values.map_keys import as_key
 
 
@@ -201,9 +201,9 @@ def _logical(schema: Schema, read_it: Read) -> Read:
         case str() as name if name == DECIMAL:
             of = _decimal(schema)
         case str() as name if name == DATE:
-            of = date_of
+            of = to_date
         case str() as name if name == TIME:
-            of = time_of
+            of = to_time
         case str() as name if name == TIMESTAMP:
             of = Instant
         case _:
@@ -218,7 +218,7 @@ def _logical(schema: Schema, read_it: Read) -> Read:
 def _decimal(schema: Schema) -> Callable[[bytes], Any]:
     def of(data: bytes) -> Any:
         try:
-            return decimal_of(schema, data)
+            return to_decimal(schema, data)
         except ValueError as exc:
             raise DataException("Invalid bytes for Decimal field") from exc
 

@@ -36,7 +36,7 @@ from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataExce
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.java_values import float32
-from kraal.plugins.values.logical import date_of, decimal_of, narrow, time_of
+from kraal.plugins.values.logical import narrow, to_date, to_decimal, to_time
 
 log = logging.getLogger(__name__)
 
@@ -256,11 +256,11 @@ class _Reading:
 def _plain_value(schema: Schema, value: Any) -> Any:
     match schema.name:
         case str() as name if name == DECIMAL:
-            return decimal_of(schema, value.encode("latin-1"))
+            return to_decimal(schema, value.encode("latin-1"))
         case str() as name if name == DATE:
-            return date_of(value)
+            return to_date(value)
         case str() as name if name == TIME:
-            return time_of(value)
+            return to_time(value)
         case str() as name if name == TIMESTAMP:
             return Instant(value)
         case _:

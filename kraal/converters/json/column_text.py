@@ -15,7 +15,7 @@ from kraal.converters.json.write import NULL_REFUSED, JsonWriter, quote
 from kraal.engine.columns.functions import F
 from kraal.engine.session.janino import call_function
 from kraal.plugins.model.schema import Schema, Type
-from kraal.plugins.values.logical import scale_of
+from kraal.plugins.values.logical import get_scale
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -79,8 +79,8 @@ class JsonText:
         match schema.name:
             case "org.apache.kafka.connect.data.Decimal":
                 if self._numeric_decimals:
-                    return decimal_text(value, scale_of(schema))
-                return base64(decimal_bytes(value, scale_of(schema)))
+                    return decimal_text(value, get_scale(schema))
+                return base64(decimal_bytes(value, get_scale(schema)))
             case "org.apache.kafka.connect.data.Date":
                 return F.unix_date(value).cast("string")
             case "org.apache.kafka.connect.data.Timestamp":

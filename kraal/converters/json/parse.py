@@ -54,7 +54,7 @@ EXACT: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_refuse)
 QUICK: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Decode JSON bytes in UTF-8, UTF-16 or UTF-32, detected by zero bytes. Raises DataException."""
     try:
         if data[:1] < b"\x80" and b"\0" not in data[:4]:

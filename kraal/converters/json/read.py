@@ -25,7 +25,7 @@ from kraal.plugins.model.records import (
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.java_values import exact_float32
-from kraal.plugins.values.logical import date_of, decimal_of, narrow, time_of
+from kraal.plugins.values.logical import narrow, to_date, to_decimal, to_time
 from kraal.plugins.values.map_keys import as_key
 
 Read = Callable[[Any], Any]
@@ -58,7 +58,7 @@ def plain(node: Any) -> Any:
     """Return a schemaless value: int for Long (cut to 64 bits), float for Double, dict, list."""
     match node:
         case Fraction():
-            return double_of(node)
+            return to_double(node)
         case bool():
             return node
         case int():
@@ -73,7 +73,7 @@ def plain(node: Any) -> Any:
             return node
 
 
-def double_of(node: Any) -> float:
+def to_double(node: Any) -> float:
     """Return a node as a double, or 0 if it is not a number."""
     if isinstance(node, Fraction):
         number = float(node)
@@ -86,7 +86,7 @@ def double_of(node: Any) -> float:
         return float("inf") if node > 0 else float("-inf")
 
 
-def exact_of(node: Fraction | int) -> Decimal:
+def to_exact(node: Fraction | int) -> Decimal:
     """Return a number with all its digits."""
     number = Decimal(node)
     return number or number.copy_abs()
@@ -104,7 +104,7 @@ def _read_integer(node: Any, bits: int) -> int:
 
 def _float(node: Any) -> Float32:
     if isinstance(node, Fraction) or type(node) is int:
-        return exact_float32(exact_of(node))
+        return exact_float32(to_exact(node))
     return Float32(0)
 
 
@@ -112,7 +112,7 @@ def _text(node: Any) -> str | None:
     return node if type(node) is str else None
 
 
-def base64_of(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
     """Decode base64 as Jackson does, accepting blanks between groups of four. Raises ValueError."""
     try:
         return a2b_base64(text, strict_mode=True)
@@ -128,26 +128,26 @@ def _bytes(node: Any) -> bytes | None:
     if type(node) is not str:
         return None
     try:
-        return base64_of(node)
+        return decode_base64(node)
     except ValueError as exc:
         raise DataException("Invalid bytes field") from exc
 
 
 def _decimal(schema: Schema, node: Any) -> Decimal:
     if isinstance(node, Fraction) or type(node) is int:
-        return exact_of(node)
+        return to_exact(node)
     if type(node) is not str:
         raise DataException(
             "Invalid type for Decimal, underlying representation should be numeric or bytes but was "
             + node_type(node)
         )
     try:
-        return decimal_of(schema, base64_of(node))
+        return to_decimal(schema, decode_base64(node))
     except (ValueError, DataException) as exc:
         raise DataException("Invalid bytes for Decimal field") from exc
 
 
-def _int_of(name: str, node: Any) -> int:
+def _to_int(name: str, node: Any) -> int:
     if type(node) is not int or node != narrow(node, 32):
         raise DataException(
             f"Invalid type for {name}, underlying representation should be integer but was {node_type(node)}"
@@ -170,9 +170,9 @@ def leaf(schema: Schema) -> Read | None:
         case str() as name if name == DECIMAL:
             return lambda node: _decimal(schema, node)
         case str() as name if name == DATE:
-            return lambda node: date_of(_int_of("Date", node))
+            return lambda node: to_date(_to_int("Date", node))
         case str() as name if name == TIME:
-            return lambda node: time_of(_int_of("Time", node))
+            return lambda node: to_time(_to_int("Time", node))
         case str() as name if name == TIMESTAMP:
             return _timestamp
         case _:
@@ -184,7 +184,7 @@ def leaf(schema: Schema) -> Read | None:
         case Type.FLOAT32:
             return _float
         case Type.FLOAT64:
-            return double_of
+            return to_double
         case Type.BOOLEAN:
             return lambda node: node is True
         case Type.STRING:

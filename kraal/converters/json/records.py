@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from kraal.converters.json.parse import EXACT, MISSING, NO_ENVELOPE, QUICK, after_space, parse, text_of
+from kraal.converters.json.parse import EXACT, MISSING, NO_ENVELOPE, QUICK, after_space, decode_text, parse
 from kraal.converters.json.read import JsonReader, Read, plain
-from kraal.converters.json.schema import schema_of
+from kraal.converters.json.schema import parse_schema
 from kraal.converters.json.write import JsonWriter
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Schema
@@ -43,7 +43,7 @@ class JsonRecords:
         self._size = size
         self._writer = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null, size=size)
         self._reader = JsonReader(replace_null=replace_null)
-        self._fixed = None if content is None else self._schema_of(parse(content, EXACT))
+        self._fixed = None if content is None else self._read_schema(parse(content, EXACT))
         self._forget()
 
     def _forget(self) -> None:
@@ -74,7 +74,7 @@ class JsonRecords:
         """Return schema and value. Raises DataException."""
         if data is None:
             return None, None
-        text = text_of(data)
+        text = decode_text(data)
         if not self._schemas:
             usual = _UNUSUAL.search(text) is None
             node = parse(text, QUICK if usual else EXACT)
@@ -115,7 +115,7 @@ class JsonRecords:
         key = repr(node)
         reading = self._known.get(key)
         if reading is None:
-            schema = self._schema_of(node)
+            schema = self._read_schema(node)
             if schema is None:  # pragma: no cover - null is handled above
                 raise DataException("Schema must contain 'type' field")
             if len(self._known) >= self._size:
@@ -123,5 +123,5 @@ class JsonRecords:
             reading = self._known[key] = (schema, self._reader.reads(schema))
         return reading
 
-    def _schema_of(self, node: Any) -> Schema | None:
-        return schema_of(node, lambda schema, default: self._reader.reads(schema)(default))
+    def _read_schema(self, node: Any) -> Schema | None:
+        return parse_schema(node, lambda schema, default: self._reader.reads(schema)(default))

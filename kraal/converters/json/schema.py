@@ -18,7 +18,7 @@ ValueOf = Callable[[Schema, Any], Any]
 _TYPES: Final = {kind.value: kind for kind in Type}
 
 
-def schema_of(node: Any, value_of: ValueOf) -> Schema | None:
+def parse_schema(node: Any, value_of: ValueOf) -> Schema | None:
     """Return the schema that parsed JSON describes; None for null. Raises DataException."""
     if node is None:
         return None
@@ -53,13 +53,13 @@ def _build(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
         case Type.ARRAY:
             if node.get("items") is None:
                 raise DataException("Array schema did not specify the element type")
-            return Schema(type=kind, value=schema_of(node["items"], value_of))
+            return Schema(type=kind, value=parse_schema(node["items"], value_of))
         case Type.MAP:
             if "keys" not in node:
                 raise DataException("Map schema did not specify the key type")
             if "values" not in node:
                 raise DataException("Map schema did not specify the value type")
-            key, value = schema_of(node["keys"], value_of), schema_of(node["values"], value_of)
+            key, value = parse_schema(node["keys"], value_of), parse_schema(node["values"], value_of)
             if key is None or value is None:
                 raise DataException(f"{'keySchema' if key is None else 'valueSchema'} cannot be null.")
             return Schema(type=kind, key=key, value=value)
@@ -81,7 +81,7 @@ def _field(node: Any, value_of: ValueOf) -> Field:
     name = node.get("field") if isinstance(node, dict) else None
     if not _is_text(name):
         raise DataException("Struct schema's field name not specified properly")
-    schema = schema_of(node, value_of)
+    schema = parse_schema(node, value_of)
     if not name or schema is None:
         raise DataException("fieldName cannot be null.")
     return Field(name=name, schema=schema)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kraal.converters.json.parse import EXACT, MISSING, Fraction, parse, text_of
+from kraal.converters.json.parse import EXACT, MISSING, Fraction, decode_text, parse
 from kraal.converters.json.write import quote
 from kraal.plugins.model.records import DataException
 
@@ -17,7 +17,7 @@ from kraal.plugins.model.records import DataException
 def strict(data: bytes) -> bytes:
     """Return JSON of the same value that every parser accepts; `data` itself if it is blank or Jackson refuses it."""
     try:
-        node = parse(text_of(data), EXACT)
+        node = parse(decode_text(data), EXACT)
         return data if node is MISSING else _text(node).encode()
     except (
         DataException,

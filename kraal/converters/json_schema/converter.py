@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef
-from kraal.converters.json.parse import EXACT, MISSING, parse, text_of
+from kraal.converters.json.parse import EXACT, MISSING, decode_text, parse
 from kraal.converters.json_schema.config import DECIMAL_FORMAT, FAIL_INVALID, JSON_SCHEMA_CONVERTER
 from kraal.converters.json_schema.from_connect import schema_text
 from kraal.converters.json_schema.loaded import UnsupportedSchema
@@ -68,17 +68,19 @@ class JsonSchemaFormat:
 
         return encode
 
-    def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
+    def decoder(
+        self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
+    ) -> Decode:
         """Return a function that decodes schema and value."""
         parsed, references = _parse(written.text), _all_parsed(named)
-        version = None if plain_version(parsed) else version_of(_title(parsed))
+        version = None if plain_version(parsed) else read_version(_title(parsed))
         with _schema_errors():
             schema = connect_schema(parsed, references, self.options, version)
         check = self._checker(written, named)
         read = read_root(schema)
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
-            text = text_of(data[HEAD:])
+            text = decode_text(data[HEAD:])
             try:
                 node = parse(text, EXACT)
             except DataException as exc:

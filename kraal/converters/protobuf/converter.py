@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef
 from kraal.converters.protobuf.config import PROTOBUF_CONVERTER
-from kraal.converters.protobuf.from_connect import proto_of
+from kraal.converters.protobuf.from_connect import to_proto
 from kraal.converters.protobuf.link import Linked, link
 from kraal.converters.protobuf.model import ProtoInvalid
 from kraal.converters.protobuf.names import ProtobufOptions
@@ -49,7 +49,7 @@ class ProtobufFormat:
 
     def describe(self, schema: Schema | None) -> Described:
         """Return the .proto text for a Connect schema."""
-        text, name = proto_of(schema, self.options)
+        text, name = to_proto(schema, self.options)
         return Described(SchemaText(self.kind, text), name)
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
@@ -58,9 +58,9 @@ class ProtobufFormat:
         The first message counts if no message has the schema's name, as in the latest schema of a subject.
         """
         linked = _link(written, named)
-        _, name = proto_of(schema, self.options)
+        _, name = to_proto(schema, self.options)
         assert schema is not None  # noqa: S101 - there is no message without one
-        path = linked.path_of(name) or [0]
+        path = linked.find_path(name) or [0]
         head = indexes_bytes(path)
         try:
             write = ProtobufWriter(self.options).root(schema, linked.message_at(path))
@@ -74,14 +74,16 @@ class ProtobufFormat:
 
         return encode
 
-    def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
+    def decoder(
+        self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
+    ) -> Decode:
         """Return a function that decodes schema and value; the bytes identify the message."""
         linked = _link(written, named)
         reader, shapes = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
 
         def add_shape(path: tuple[int, ...]) -> tuple[Any, Schema, Shape]:
             message = linked.message_at(path)
-            schema = connect_schema(message, self.options, version_of(message.full_name))
+            schema = connect_schema(message, self.options, read_version(message.full_name))
             shapes[path] = message, schema, ProtobufReader(self.options).root(message, schema)
             return shapes[path]
 

@@ -65,7 +65,7 @@ _WRAPPER: Final = {
 _NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
 
 
-def proto_of(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]:
+def to_proto(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]:
     """Return the .proto text for a Connect schema and its message's full name. Raises DataException."""
     if schema is None:
         raise DataException("Protobuf needs a schema: values without one cannot be written")

@@ -125,7 +125,7 @@ class Linked:
             among = written[at].messages
         return self.messages[name]
 
-    def path_of(self, full_name: str) -> list[int] | None:
+    def find_path(self, full_name: str) -> list[int] | None:
         """Return the path of indexes of a message, or None if the file has no such message."""
         package = self.file.package
         if package and not full_name.startswith(f"{package}."):

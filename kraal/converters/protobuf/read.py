@@ -18,7 +18,7 @@ from kraal.converters.protobuf.to_connect import union_field
 from kraal.converters.protobuf.wire import Malformed, Raw
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import Schema, Type
-from kraal.plugins.values.java_time import MS_PER_DAY, civil, day_of
+from kraal.plugins.values.java_time import MS_PER_DAY, civil, to_epoch_day
 from kraal.plugins.values.logical import narrow, unscaled_decimal
 from kraal.plugins.values.map_keys import as_key
 
@@ -162,7 +162,7 @@ def _decimal(raw: Raw) -> Decimal:
 
 def _date(raw: Raw) -> Instant:
     year, month, day = (int(raw.get(each, 0)) for each in ("year", "month", "day"))
-    days = day_of(year, month, day)
+    days = to_epoch_day(year, month, day)
     if year < 1 or civil(days) != (year, month, day):
         raise DataException(
             f"Invalid google.type.Date: year {year}, month {month}, day {day}; expected a date of the calendar"

@@ -189,7 +189,7 @@ class SchemaRegistry:
         theirs = _to_registry_schema(schema)
         return self._request(doing, lambda client: client.register_schema(subject, theirs, normalize))
 
-    def id_of(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
+    def look_up_id(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
         """Return the ID of a schema that is registered under a subject. Raises the same errors as `schema`."""
         theirs = _to_registry_schema(schema)
         schema_id = self._request(

@@ -84,8 +84,10 @@ class Format(Protocol):
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
         """Return a function that encodes a Connect schema's values with a registered schema."""
 
-    def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
-        """Return a function that decodes a registered schema's values; calls `version_of` if it needs the version."""
+    def decoder(
+        self, written: SchemaText, named: Mapping[str, SchemaText], parse_version: VersionOf
+    ) -> Decode:
+        """Return a function that decodes a registered schema's values; calls `read_version` if it needs the version."""
 
 
 class RegistryConverter(Converter):
@@ -215,7 +217,7 @@ class RegistryConverter(Converter):
             schema_id, written = registry.latest_schema(subject, doing)
         else:
             doing = f"cannot find {title} schema under subject {subject}: {written.text}"
-            schema_id = registry.id_of(subject, written, doing, normalize=self._normalize)
+            schema_id = registry.look_up_id(subject, written, doing, normalize=self._normalize)
         self._check_kind(written, schema_id)
         named = registry.referenced_schemas(written, doing)
         return MAGIC + schema_id.to_bytes(4, "big"), self._format.encoder(schema, written, named)
@@ -228,7 +230,7 @@ class RegistryConverter(Converter):
         self._check_kind(written, schema_id)
         named = registry.referenced_schemas(written, doing)
 
-        def version_of(name: str | None) -> int | None:
+        def read_version(name: str | None) -> int | None:
             version_subject = subject or self._subject(topic, name)
             return registry.version(
                 schema_id,
@@ -236,7 +238,7 @@ class RegistryConverter(Converter):
                 f"cannot get the version of {title} schema {schema_id} in subject {version_subject}",
             )
 
-        return self._format.decoder(written, named, version_of)
+        return self._format.decoder(written, named, read_version)
 
     def _check_kind(self, written: SchemaText, schema_id: int) -> None:
         if written.kind != self._format.kind:

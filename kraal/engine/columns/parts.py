@@ -25,10 +25,10 @@ SPARK_TYPES: Final[Mapping[Type, str]] = {
 """Types of single values other than bytes."""
 
 
-def column_of(part: Part) -> Column:
+def make_column(part: Part) -> Column:
     """Return the column of a part with a schema. Invalid UTF-8 becomes U+FFFD, as on the record path."""
     if part.fields is not None:
-        return F.struct(*[column_of(field).alias(name) for name, field in part.fields.items()])
+        return F.struct(*[make_column(field).alias(name) for name, field in part.fields.items()])
     if part.expression is None or part.schema is None:
         raise ByRecords
     column: Column = part.expression()

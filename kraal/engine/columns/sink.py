@@ -220,10 +220,10 @@ class _Read:
 
 
 def _formats(steps: Steps) -> tuple[ColumnFormat | None, ...]:
-    return format_of(steps.key), format_of(steps.value)
+    return find_format(steps.key), find_format(steps.value)
 
 
-def format_of(converter: Converter) -> ColumnFormat | None:
+def find_format(converter: Converter) -> ColumnFormat | None:
     """Return the format that a converter reads, if its class says so of its own `decode`."""
     return converter.column_format if declares(converter, "column_format", "decode") else None
 
@@ -232,7 +232,7 @@ def _part(name: str, converter: Converter, sample: bytes | None) -> _Read:
     def raw() -> Column:
         return F.col(name)
 
-    column_format = format_of(converter)
+    column_format = find_format(converter)
     if column_format is ColumnFormat.TEXT:
         return _Read(Part(schema=OPTIONAL_STRING, expression=lambda: raw().cast("string"), as_read=True))
     if column_format is ColumnFormat.BYTES:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kraal.engine.columns.functions import F
-from kraal.engine.columns.parts import column_of
+from kraal.engine.columns.parts import make_column
 from kraal.plugins.model.columns import ByRecords, Expression, Part
 from kraal.plugins.model.records import TIMESTAMP
 from kraal.plugins.model.schema import Schema, Type
@@ -39,7 +39,7 @@ def shown_doubts(part: Part) -> tuple[Expression, ...]:
 
 
 def _strange(part: Part, digits: int) -> Column:
-    value = column_of(part)
+    value = make_column(part)
     size = F.abs(value)
     plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
     return ~plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
@@ -53,9 +53,9 @@ def shown_column(part: Part, shown: SinkValues) -> Column:
     if schema is None:
         raise ByRecords
     if shown == "text":
-        return column_of(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
+        return make_column(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
     if shown == "json" and _is(schema, Type.STRING):
-        return column_of(part).cast("variant")
+        return make_column(part).cast("variant")
     text = _json(part, schema)
     return F.try_parse_json(text) if shown == "json" else text
 
@@ -63,13 +63,13 @@ def shown_column(part: Part, shown: SinkValues) -> Column:
 def _json(part: Part, schema: Schema) -> Column:
     """Return the column form of `json_text`. Raises ByRecords."""
     if any(_is(schema, kind) for kind in (*_INTEGRAL, Type.FLOAT64)):
-        return column_of(part).cast("string")
+        return make_column(part).cast("string")
     if schema.type is Type.STRUCT:
-        return F.to_json(column_of(_with_millis(part)), {"ignoreNullFields": "false"})
+        return F.to_json(make_column(_with_millis(part)), {"ignoreNullFields": "false"})
     if not _is(schema, Type.STRING):
         raise ByRecords
-    array = F.to_json(F.array(column_of(part)))
-    return F.when(column_of(part).isNotNull(), F.substring(array, 2, F.length(array) - F.lit(2)))
+    array = F.to_json(F.array(make_column(part)))
+    return F.when(make_column(part).isNotNull(), F.substring(array, 2, F.length(array) - F.lit(2)))
 
 
 def _is(schema: Schema, kind: Type) -> bool:
@@ -87,7 +87,7 @@ def _with_millis(part: Part) -> Part:
 
 
 def _millis(part: Part) -> Column:
-    return F.unix_millis(column_of(part))
+    return F.unix_millis(make_column(part))
 
 
 def _check_json(part: Part) -> None:
@@ -120,12 +120,12 @@ def _text(part: Part) -> Column:
                 parts.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
         start, between = ("{", ", ") if part.schemaless else ("Struct{", ",")
         struct = F.concat(F.lit(start), F.concat_ws(between, *parts), F.lit("}"))
-        return struct if part.fields is not None else F.when(column_of(part).isNotNull(), struct)
+        return struct if part.fields is not None else F.when(make_column(part).isNotNull(), struct)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
         if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING)):
             raise ByRecords
-        items = F.transform(column_of(part), lambda each: F.coalesce(each.cast("string"), F.lit("null")))
+        items = F.transform(make_column(part), lambda each: F.coalesce(each.cast("string"), F.lit("null")))
         return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
     if schema.name is None and schema.type in (*_INTEGRAL, *_DIGITS, Type.STRING):
-        return column_of(part).cast("string")
+        return make_column(part).cast("string")
     raise ByRecords

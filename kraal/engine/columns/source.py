@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from kraal.config.connector.keys import PREDICATES, TRANSFORMS
 from kraal.engine.columns.functions import F
-from kraal.engine.columns.parts import column_of
+from kraal.engine.columns.parts import make_column
 from kraal.engine.columns.types import arrow_fits, check_types
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.records.source_pass import Pairs
@@ -73,7 +73,7 @@ class ColumnPlan:
             frame = frame.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
         columns: list[Column] = [F.col(name) for name in _UNCHANGED if name in frame.columns]
         parts = (("key", out.key), ("value", out.value))
-        columns += [column_of(part).alias(name) for name, part in parts if not part.is_nothing]
+        columns += [make_column(part).alias(name) for name, part in parts if not part.is_nothing]
         headers = self._headers()
         if headers is not None:
             columns.append(headers.alias("headers"))

@@ -27,7 +27,7 @@ from typing_extensions import override
 from kraal.core.ids import TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone
-from kraal.engine.executor import GRACE_S, JobResult, result_of
+from kraal.engine.executor import GRACE_S, JobResult, run_job
 from kraal.engine.failure_trace import is_bridge_failure
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, options_for
 from kraal.engine.session.jobs import cancel_group, job_group
@@ -247,10 +247,10 @@ class Coalescer:
                 live.append(part)
         if not live:
             return
-        outcome = result_of(lambda: self._write(live))
+        outcome = run_job(lambda: self._write(live))
         if not isinstance(outcome, BaseException):
             for part in live:
-                part.done(result_of(part.result))
+                part.done(run_job(part.result))
         elif len(live) == 1 or isinstance(outcome, SparkUnavailable) or is_bridge_failure(outcome):
             for part in live:
                 part.done(outcome)

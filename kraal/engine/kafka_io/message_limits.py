@@ -113,7 +113,7 @@ def fitting(limit: int) -> int:
     return 1 << max(limit.bit_length() - 1, 0)
 
 
-def reader_of(settings: Mapping[str, Any], cancelled: threading.Event | None = None) -> Lookup:
+def make_reader(settings: Mapping[str, Any], cancelled: threading.Event | None = None) -> Lookup:
     """Return a lookup with an admin client of its own for each call; `settings`: librdkafka's; `cancelled` ends it."""
 
     def lookup(names: Collection[str]) -> Mapping[str, int | None]:

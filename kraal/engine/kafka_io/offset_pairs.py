@@ -53,7 +53,7 @@ class PairTracker:
     def take(self) -> dict[TopicPartition, list[OffsetPair]]:
         """Return the pairs of the records that were acknowledged since the last call."""
         run = self._runs.get(self._task)
-        return {} if run is None else pairs_of(str(run.take()))
+        return {} if run is None else parse_pairs(str(run.take()))
 
 
 def why_unknown(options: Mapping[str, str], *, is_local: bool) -> str | None:
@@ -91,7 +91,7 @@ def report_unknown(tracking: OffsetTracking, reason: str) -> None:
         log.exception("Failed to report that offsets are unknown: %s", reason)
 
 
-def pairs_of(text: str) -> dict[TopicPartition, list[OffsetPair]]:
+def parse_pairs(text: str) -> dict[TopicPartition, list[OffsetPair]]:
     """Parse lines of a topic, a partition, and pairs of offsets, all separated by blanks."""
     pairs: dict[TopicPartition, list[OffsetPair]] = {}
     for line in text.splitlines():

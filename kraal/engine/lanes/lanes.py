@@ -28,8 +28,8 @@ from typing_extensions import override
 
 from kraal.engine.failure_trace import is_bridge_failure, root_cause
 from kraal.engine.lanes.bridge import ENDED, READY, LaneBridge, LaneResult
-from kraal.engine.lanes.rows import stream_of
-from kraal.engine.lanes.sender import Configs, SmallBatchSender, configs_of
+from kraal.engine.lanes.rows import write_stream
+from kraal.engine.lanes.sender import Configs, SmallBatchSender, list_configs
 from kraal.metrics.stalls.down_parts import DownPart
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Lanes(SmallBatchSender):
             if lane is None or batch not in lane.sent.values():
                 return False
             batch.given_up = True
-            name = lane.names.get(configs_of(batch))
+            name = lane.names.get(list_configs(batch))
         if name is not None:
             self._discard(lane, name)
         return True
@@ -187,7 +187,7 @@ class Lanes(SmallBatchSender):
                 if batch.given_up:
                     given_up.append(batch)
                 else:
-                    configs, number = configs_of(batch), next(self._numbers)
+                    configs, number = list_configs(batch), next(self._numbers)
                     name = lane.names.setdefault(configs, f"producer-{number}")
                     lane.sent[number] = batch
                     by_producer.setdefault((name, configs), []).append((number, batch))
@@ -210,7 +210,7 @@ class Lanes(SmallBatchSender):
         bridge = lane.bridge
         assert bridge is not None  # noqa: S101 - there are batches only when the lane is ready
         try:
-            bridge.push(name, dict(configs), stream_of(numbered))
+            bridge.push(name, dict(configs), write_stream(numbered))
         except Exception as error:  # noqa: BLE001 - jobs repeat the batches, and fail with the cause
             for number, _ in numbered:
                 self._settle(lane, LaneResult(number, str(error)), error)

@@ -68,7 +68,7 @@ def is_small(rows: int, size: int) -> bool:
     return rows <= MAX_ROWS and size <= MAX_BYTES
 
 
-def stream_of(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
+def write_stream(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
     """Return the rows of batches that are plain as an Arrow stream, each with the number of its batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kraal.engine.executor import result_of
+from kraal.engine.executor import run_job
 from kraal.engine.lanes.rows import is_small
 
 if TYPE_CHECKING:
@@ -82,13 +82,13 @@ class SmallBatchSender(ABC):
 
     def _accept(self, batch: PendingBatch, run: object) -> None:
         """Count a batch, and its run among the users of its producer. Holds the lock."""
-        self._users.setdefault(configs_of(batch), set()).add(run)
+        self._users.setdefault(list_configs(batch), set()).add(run)
         self._waiting_bytes += batch.size
 
     def _report(self, batch: PendingBatch, error: str | None) -> None:
         """Report a batch that Kafka has acknowledged (no `error`) or that was given up; have a job repeat another."""
         if error is None:
-            batch.done(result_of(batch.result))
+            batch.done(run_job(batch.result))
         elif batch.given_up:
             batch.done(None)
         else:
@@ -96,7 +96,7 @@ class SmallBatchSender(ABC):
             self._repeat(batch)
 
 
-def configs_of(batch: PendingBatch) -> Configs:
+def list_configs(batch: PendingBatch) -> Configs:
     """Return the configs of a batch's producer."""
     assert batch.producer is not None  # noqa: S101 - others do not come here
     return tuple(sorted(batch.producer.items()))

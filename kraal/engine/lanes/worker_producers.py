@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from typing_extensions import override
 
 from kraal.engine.lanes.rows import as_bytes, python_columns
-from kraal.engine.lanes.sender import Configs, SmallBatchSender, configs_of
+from kraal.engine.lanes.sender import Configs, SmallBatchSender, list_configs
 
 if TYPE_CHECKING:
     from kraal.engine.kafka_io.coalescing import PendingBatch
@@ -71,7 +71,7 @@ class WorkerProducers(SmallBatchSender):
     @override
     def put(self, batch: PendingBatch, run: object) -> None:
         """Send a batch with a producer of its configs."""
-        configs = configs_of(batch)
+        configs = list_configs(batch)
         try:
             with self._lock:
                 if self._closed:
@@ -91,11 +91,11 @@ class WorkerProducers(SmallBatchSender):
     def give_up(self, batch: PendingBatch) -> bool:
         """Drop the records of a batch that are not sent yet, with their producer; return whether one had the batch."""
         with self._lock:
-            producer = self._producers.get(configs_of(batch))
+            producer = self._producers.get(list_configs(batch))
             if producer is None or batch not in producer.batches:
                 return False
             batch.given_up = True
-            del self._producers[configs_of(batch)]
+            del self._producers[list_configs(batch)]
         producer.close()
         return True
 
@@ -128,8 +128,8 @@ class WorkerProducers(SmallBatchSender):
 
     def _forget(self, batch: PendingBatch, failed: _Producer) -> None:
         """Close the producer of a batch, which can send no more; the next one gets another. Holds the lock."""
-        if self._producers.get(configs_of(batch)) is failed:
-            del self._producers[configs_of(batch)]
+        if self._producers.get(list_configs(batch)) is failed:
+            del self._producers[list_configs(batch)]
         failed.close()
 
 

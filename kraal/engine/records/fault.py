@@ -58,19 +58,19 @@ class Fault:
     """The record as shown in a log line, if enabled."""
 
 
-def fault_of(error: BaseException, *, stage: Stage, class_name: str, topic: str) -> Fault:
+def make_fault(error: BaseException, *, stage: Stage, class_name: str, topic: str) -> Fault:
     """Describe an error; the caller adds the record's own properties."""
     return Fault(
         stage=stage,
         class_name=class_name,
-        exception=class_of(error),
+        exception=format_class(error),
         message=str(error) or None,
-        stack=stack_of(error),
+        stack=format_stack(error),
         topic=topic,
     )
 
 
-def class_of(error: BaseException) -> str:
+def format_class(error: BaseException) -> str:
     """Return the name of an exception's class: Java's name if there is one, else Python's."""
     cls = type(error)
     java_class = getattr(cls, "java_class", None)
@@ -81,14 +81,14 @@ def class_of(error: BaseException) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def stack_of(error: BaseException) -> str:
+def format_stack(error: BaseException) -> str:
     """Return the stack in Java's format: innermost frame first, then causes; files without directories."""
     lines: list[str] = []
     link: BaseException | None = error
     for depth in range(_CAUSES):
         if link is None:
             break
-        head = f"{class_of(link)}: {str(link)[:_MESSAGE]}" if str(link) else class_of(link)
+        head = f"{format_class(link)}: {str(link)[:_MESSAGE]}" if str(link) else format_class(link)
         lines.append(f"Caused by: {head}" if depth else head)
         frames = traceback.extract_tb(link.__traceback__)[-_FRAMES:]
         lines += [f"\tat {f.name}({PurePath(f.filename).name}:{f.lineno})" for f in reversed(frames)]
@@ -132,7 +132,7 @@ def _context(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, byt
     return [(PREFIX + name, None if text is None else text.encode()) for name, text in pairs]
 
 
-def place_of(fault: Fault) -> str:
+def format_place(fault: Fault) -> str:
     """Return the record's location as text for people."""
     return fault.topic if fault.offset is None else f"{fault.topic}-{fault.partition}@{fault.offset}"
 
@@ -154,7 +154,7 @@ class ToleranceExceeded(Exception):
         fault = self.fault
         first, *_ = fault.stack.split("\n", 1)
         message = first.removeprefix(fault.exception).strip(": ")
-        place = "" if fault.offset is None else f"record {place_of(fault)} failed at {fault.stage}"
+        place = "" if fault.offset is None else f"record {format_place(fault)} failed at {fault.stage}"
         cause = last_cause(fault.stack)
         if cause and (cause.partition(": ")[2] or cause) in message:
             cause = ""
@@ -168,6 +168,6 @@ class ToleranceExceeded(Exception):
         fault = self.fault
         return (
             f"{_JAVA_ERRORS}.ConnectException: {self.TEXT}\n"
-            f"\tat stage {fault.stage} of {fault.class_name}, record {place_of(fault)}\n"
+            f"\tat stage {fault.stage} of {fault.class_name}, record {format_place(fault)}\n"
             f"Caused by: {fault.stack}"
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kraal.core.ids import TaskId
 from kraal.core.offsets import TopicPartition
-from kraal.engine.records.fault import Fault, Stage, ToleranceExceeded, fault_of
+from kraal.engine.records.fault import Fault, Stage, ToleranceExceeded, make_fault
 from kraal.engine.records.outcomes import settle_outcomes
 from kraal.engine.records.sink_pass import Raw, raw_records
 from kraal.engine.records.steps import PassResult, with_record
@@ -52,7 +52,7 @@ class Reports:
     def report(self, place: TopicPartition, offset: int, error: BaseException) -> None:
         """Add a plugin's report. Raises ToleranceExceeded, and ValueError if no record of the batch matches."""
         source = read_from(place, offset, self._ranges)
-        fault = fault_of(error, stage=Stage.TASK_PUT, class_name=SINK_TASK, topic=source.topic)
+        fault = make_fault(error, stage=Stage.TASK_PUT, class_name=SINK_TASK, topic=source.topic)
         fault = with_record(fault, partition=source.partition, offset=offset)
         with self._lock:
             if not self._open:

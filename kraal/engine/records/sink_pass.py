@@ -18,7 +18,7 @@ import pyarrow as pa
 from kraal.engine.records.fault import Fault, Stage
 from kraal.engine.records.source_pass import HEADERS, Pairs, headers_array
 from kraal.engine.records.steps import PassResult, RecordFailed, Steps, fault_note, slice_batches, with_record
-from kraal.engine.records.values import json_text, times_of
+from kraal.engine.records.values import json_text, read_times
 from kraal.plugins.api import SinkValues
 from kraal.plugins.model.records import Header, Record
 from kraal.plugins.model.schema import Schema
@@ -241,7 +241,7 @@ def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[Raw]:
         part.column("topic").to_pylist(),
         part.column("partition").to_pylist(),
         part.column("offset").to_pylist(),
-        times_of(part.column("timestamp")),
+        read_times(part.column("timestamp")),
         kinds,
         part.column("headers").to_pylist(),
         part.column("key").to_pylist(),

@@ -17,8 +17,8 @@ import pyarrow as pa
 from kraal.core.message_headers import find_nul, nul_refusal, without_nul
 from kraal.engine.records.fault import Fault, Stage, dead_letter_headers
 from kraal.engine.records.steps import PassResult, RecordFailed, Steps, slice_batches, with_record
-from kraal.engine.records.topics import Gate, trouble_of
-from kraal.engine.records.values import json_text, times_of, values_of
+from kraal.engine.records.topics import Gate, ensure_topics
+from kraal.engine.records.values import json_text, read_times, read_values
 from kraal.plugins.model.records import DataException, Header, Record
 from kraal.plugins.model.schema import OPTIONAL_BYTES, Schema
 from kraal.plugins.values.java_values import java_text
@@ -134,7 +134,7 @@ class _Running:
             self._steps.value.encode,
         )
         dead = 0
-        for record in records_of(part, source_pass):
+        for record in read_records(part, source_pass):
             result.read += 1
             try:
                 out = apply(record)
@@ -154,7 +154,7 @@ class _Running:
         if None in rows.topics:
             raise ValueError("Topic cannot be null.")
         if self._ensure is not None:
-            result.trouble = trouble_of(self._ensure, result.topics)
+            result.trouble = ensure_topics(self._ensure, result.topics)
         if result.trouble is None:
             result.written += len(rows.topics) - dead
         return rows.batch()
@@ -228,17 +228,17 @@ def _original(
         return json_text(value, schema).encode()
 
 
-def records_of(part: pa.RecordBatch, source_pass: SourcePass) -> Iterator[Record]:
+def read_records(part: pa.RecordBatch, source_pass: SourcePass) -> Iterator[Record]:
     """Return the records of a frame's rows."""
     count = part.num_rows
     empty: list[Any] = [None] * count
 
     def column(name: str, schema: Schema | None = None) -> list[Any]:
         at = part.schema.get_field_index(name)
-        return empty if at < 0 else values_of(part.column(at), schema)
+        return empty if at < 0 else read_values(part.column(at), schema)
 
     at = part.schema.get_field_index("timestamp")
-    times = [source_pass.timestamp_ms] * count if at < 0 else times_of(part.column(at))
+    times = [source_pass.timestamp_ms] * count if at < 0 else read_times(part.column(at))
     topics = column("topic") if source_pass.topic is None else [source_pass.topic] * count
     raw = column("headers")
     rows = zip(

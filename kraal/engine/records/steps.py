@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kraal.engine.records.fault import Fault, Stage, fault_of
+from kraal.engine.records.fault import Fault, Stage, make_fault
 from kraal.engine.records.tolerance import Retries, Tolerance
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.api import Converter, HeaderConverter, RetriableError
@@ -144,7 +144,7 @@ class PassResult:
                     self._count(retries=1)
                     continue
                 raise RecordFailed(
-                    fault_of(error, stage=stage, class_name=class_name, topic=topic)
+                    make_fault(error, stage=stage, class_name=class_name, topic=topic)
                 ) from error
 
     def give_up(self, fault: Fault, *, dead_letter: bool) -> None:

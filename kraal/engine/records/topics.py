@@ -31,7 +31,7 @@ class TopicsCancelled(Exception):
     """The run was cancelled during a topic lookup."""
 
 
-def trouble_of(ensure: Ensure, names: Iterable[str]) -> TopicTrouble | None:
+def ensure_topics(ensure: Ensure, names: Iterable[str]) -> TopicTrouble | None:
     """Ensure topics in a pass; return the failure, for the worker to raise (`raise_trouble`)."""
     try:
         ensure(names)

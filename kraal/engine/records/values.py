@@ -25,7 +25,7 @@ Of = Callable[[Any], Any]
 """Converts one value, never None."""
 
 
-def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
+def read_values(column: pa.Array, schema: Schema | None) -> list[Any]:
     """Return a column as Connect's values of `schema`, or of its Arrow type if there is no schema.
 
     Invalid UTF-8 becomes U+FFFD, as when Java makes a String of the bytes. Raises ValueError for a type without
@@ -117,7 +117,7 @@ def _convert(convert: Of | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)
 
 
-def times_of(column: pa.Array) -> list[int | None]:
+def read_times(column: pa.Array) -> list[int | None]:
     """Return a column of timestamps as milliseconds since 1970, rounded down like Spark's columns."""
     finer = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
     if finer is not None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.clients.restrictions import java_properties
-from kraal.config.spark_master import is_standalone, master_of, standalone_masters
+from kraal.config.spark_master import get_master, is_standalone, standalone_masters
 
 DRIVER_HOST: Final = "spark.driver.host"
 _LOCAL_CLUSTER: Final = "local-cluster["
@@ -36,7 +36,7 @@ _DEFAULTS: Final = {
 
 def cluster_settings(worker: Mapping[str, str]) -> dict[str, str]:
     """Return the defaults of a cluster, which the worker's own `spark.*` override; may look up the master's name."""
-    master = master_of(worker)
+    master = get_master(worker)
     settings = dict(_DEFAULTS)
     if master.startswith(_LOCAL_CLUSTER):
         loopback = {DRIVER_HOST: "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

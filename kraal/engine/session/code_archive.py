@@ -35,7 +35,7 @@ def write_code(target: Path, names: Iterable[str]) -> list[str]:
     skipped = []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
-            files = dict(_files_of(name))
+            files = dict(_list_files(name))
             if any(path.suffix in _NATIVE for path in files.values()):
                 skipped.append(name)
                 continue
@@ -48,7 +48,7 @@ def write_code(target: Path, names: Iterable[str]) -> list[str]:
     return skipped
 
 
-def _files_of(name: str) -> Iterator[tuple[str, Path]]:
+def _list_files(name: str) -> Iterator[tuple[str, Path]]:
     """Yield the place in the archive and the path of each file of a top-level module or package."""
     spec = importlib.util.find_spec(name)
     if spec is None:

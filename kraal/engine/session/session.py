@@ -152,7 +152,7 @@ class Session:
         spark = self._spark
         if spark is None:
             self.start()
-            raise SparkUnavailable(reason_of(self._state))
+            raise SparkUnavailable(describe_state(self._state))
         return spark
 
     def kill(self, why: str) -> None:
@@ -229,7 +229,7 @@ class Session:
 
     def _end_state(self, code: int, lived_s: float) -> EngineStarting:
         """Return the state after the JVM's end, with its cause."""
-        heap = heap_death(code, _end_of(self._scratch / _OUTPUT))
+        heap = heap_death(code, _read_end(self._scratch / _OUTPUT))
         ending = f"its heap was exhausted: {heap}" if heap else _exit_text(code)
         text = f"Spark's JVM ended ({ending}) after {lived_s:.0f} s; it is started again"
         return EngineStarting(text, out_of_memory=heap is not None)
@@ -333,7 +333,7 @@ class SparkUnavailable(Exception):
     """There is no session now; the message says why."""
 
 
-def reason_of(state: EngineState) -> str:
+def describe_state(state: EngineState) -> str:
     """Return the message to show while the engine is in `state`."""
     return state.reason if isinstance(state, EngineStarting) else "Spark is up"
 
@@ -381,7 +381,7 @@ def _reset_pyspark() -> None:
     session._activeSession = None  # noqa: SLF001
 
 
-def _end_of(path: Path) -> str:
+def _read_end(path: Path) -> str:
     """Return the end of a file; an empty string if it cannot be read."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))

@@ -27,7 +27,7 @@ def missing(requested: int, slots: int, total: int) -> int:
     return max(0, slots + requested + _RESERVED - total)
 
 
-def slots_of(context: Any) -> int:
+def count_slots(context: Any) -> int:
     """Return the number of a local master's slots without the lane's; ignores `spark.default.parallelism`."""
     return int(context._jsc.sc().schedulerBackend().totalCores()) - LANE_SLOTS
 

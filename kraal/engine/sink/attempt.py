@@ -20,7 +20,7 @@ from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.sink.keep_alive import KeepAlive
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.engine.sink.ranges import offsets_of
+from kraal.engine.sink.ranges import to_offsets
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.ways import (
     GetSpark,
@@ -133,7 +133,7 @@ class BatchAttempt:
             topics = frozenset(place.topic for place in batch.ranges)
             summary = Summary(read=batch.records, written=batch.records, topics=topics)
         return BatchDone(
-            offsets=offsets_of(batch.ranges),
+            offsets=to_offsets(batch.ranges),
             records=summary.written,
             read=summary.read,
             topics=frozenset(map(TopicName, summary.topics)),

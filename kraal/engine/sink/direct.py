@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kraal.engine.columns.sink import format_of
+from kraal.engine.columns.sink import find_format
 from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import ColumnFormat, Schema, SinkTask
@@ -35,7 +35,7 @@ class Direct:
     def of(converters: Converters) -> Direct | None:
         """Return the way if the converters read keys and values unchanged."""
         key, value = (
-            None if (column_format := format_of(each)) is None else _SCHEMAS.get(column_format)
+            None if (column_format := find_format(each)) is None else _SCHEMAS.get(column_format)
             for each in (converters.key, converters.value)
         )
         return None if key is None or value is None else Direct(key, value)

@@ -34,7 +34,7 @@ from kraal.engine.sink.keep_alive import KeepAlive, Timing
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.plain import Plain
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.engine.sink.ranges import Bounds, ends_of, next_ranges, start_of
+from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
@@ -109,7 +109,7 @@ class SinkExecutor:
         self._task = self._class()
         self._idle.count(polls=True)
         self._task.start(spec.task_config, self._context.task_context(spec))
-        self._parts = self._parts_of(self._task, converters, path)
+        self._parts = self._make_parts(self._task, converters, path)
         self._member = _join(self._context, spec, self._settings)
         self._alive.keep(self._member)
         return self._version
@@ -154,7 +154,7 @@ class SinkExecutor:
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a reported batch through the member."""
         assert self._member is not None  # noqa: S101 - commit comes after open
-        self._alive.commit(partial(self._member.commit, ends_of(offsets)))
+        self._alive.commit(partial(self._member.commit, get_ends(offsets)))
         self.owes_commit = False
 
     def close(self) -> None:
@@ -231,7 +231,7 @@ class SinkExecutor:
         self._positions = positions
 
     def _start(self, member: Member, place: TopicPartition, offset: int | None, bounds: Bounds) -> int:
-        start = start_of(place, offset, bounds, self._reset, member.first_since)
+        start = choose_start(place, offset, bounds, self._reset, member.first_since)
         if start.gap is not None:
             log.warning("%s: %s", self._spec.task, start.gap)
         return start.offset
@@ -271,7 +271,7 @@ class SinkExecutor:
         self._sizes.record_write(batch.records, done.duration_s)
         return done
 
-    def _parts_of(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
+    def _make_parts(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
         """Create what the batches of this run need."""
         spec, reader, records = self._spec, self._reader, None
         ways: dict[Way, SinkWay] = {}
@@ -293,12 +293,12 @@ class SinkExecutor:
             reader=reader,
             alive=self._alive,
             records=records,
-            facts=facts_of(task, path, ways, waits=not self._idle.is_own),
+            facts=collect_facts(task, path, ways, waits=not self._idle.is_own),
             ways=ways,
         )
 
 
-def facts_of(task: SinkTask, path: RecordPath, ways: Mapping[Way, SinkWay], *, waits: bool) -> TaskFacts:
+def collect_facts(task: SinkTask, path: RecordPath, ways: Mapping[Way, SinkWay], *, waits: bool) -> TaskFacts:
     """Return the properties of all batches of a run; `waits`: if few records need no job."""
     direct = Way.DIRECT in ways
     return TaskFacts(

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import confluent_kafka as ck
 
 from kraal.engine.sink.broker_queries import FATAL, TIMEOUT_S, BrokerQueries, MemberFailed, as_error
-from kraal.engine.sink.member_record import Record, record_of
+from kraal.engine.sink.member_record import Record, make_record
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.plugins.api import TopicPartition
 
@@ -132,7 +132,7 @@ class Member(BrokerQueries):
         messages, self._consumed = self._consumed, []
         messages += self._consumer.consume(limit - len(messages), 0) if limit > len(messages) else []
         with self._lock:  # not during `start`, whose first records do not belong to the previous assignment
-            for record in (record_of(message) for message in messages if message.error() is None):
+            for record in (make_record(message) for message in messages if message.error() is None):
                 place = TopicPartition(record.topic, record.partition)
                 if place in self.assigned and not self.changed:
                     records.append(record)

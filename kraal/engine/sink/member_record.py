@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kraal.core.message_headers import Headers, headers_of
+from kraal.core.message_headers import Headers, read_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Record:
     """Kafka's number: 0 set by the producer, 1 by the broker, -1 none."""
 
 
-def record_of(message: Any) -> Record:
+def make_record(message: Any) -> Record:
     """Return the record of librdkafka's message. Call once: the message returns its headers once."""
     kind, timestamp = message.timestamp()
     return Record(
@@ -32,7 +32,7 @@ def record_of(message: Any) -> Record:
         message.partition(),
         message.offset(),
         timestamp,
-        headers_of(message),
+        read_headers(message),
         message.key(),
         message.value(),
         kind - 1,  # librdkafka counts from "none"

@@ -43,7 +43,7 @@ FirstSince = Callable[[TopicPartition, int], int | None]
 """Returns the offset of the first record of a partition of at most an age in milliseconds; None: there is none."""
 
 
-def start_of(
+def choose_start(
     partition: TopicPartition,
     committed: int | None,
     bounds: Bounds,
@@ -97,7 +97,7 @@ def next_ranges(
     return dict(sorted(ranges.items()))
 
 
-def offsets_of(ranges: Ranges) -> dict[SourcePartition, Offset]:
+def to_offsets(ranges: Ranges) -> dict[SourcePartition, Offset]:
     """Return the ends of ranges in the form of Connect's sink offsets."""
     return {
         SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {"kafka_offset": end}
@@ -105,8 +105,8 @@ def offsets_of(ranges: Ranges) -> dict[SourcePartition, Offset]:
     }
 
 
-def ends_of(offsets: Mapping[SourcePartition, Offset]) -> dict[TopicPartition, int]:
-    """Return the ends that `offsets_of` received."""
+def get_ends(offsets: Mapping[SourcePartition, Offset]) -> dict[TopicPartition, int]:
+    """Return the ends that `to_offsets` received."""
     ends: dict[TopicPartition, int] = {}
     for partition, offset in offsets.items():
         fields = partition.as_dict()

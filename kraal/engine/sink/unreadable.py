@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kraal.engine.failure_trace import UNREADABLE, root_cause
-from kraal.engine.records.fault import Fault, Stage, fault_of
+from kraal.engine.records.fault import Fault, Stage, make_fault
 from kraal.engine.records.reports import ReadAgain
 from kraal.engine.records.sink_pass import COLUMNS, Raw, raw_records
 from kraal.engine.records.steps import Steps, with_record
@@ -57,7 +57,7 @@ class Unreadable:
         try:
             converter.decode(raw.topic, data)
         except Exception as exc:  # noqa: BLE001 - whatever a converter raises
-            fault = fault_of(
+            fault = make_fault(
                 exc,
                 stage=Stage.KEY_CONVERTER if is_key else Stage.VALUE_CONVERTER,
                 class_name=steps.key_class if is_key else steps.value_class,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from kraal.config.connector.source import BOUNDARY_INTERVAL, BY_INTERVAL, TRANSACTION_BOUNDARY, boundary_of
+from kraal.config.connector.source import BOUNDARY_INTERVAL, BY_INTERVAL, TRANSACTION_BOUNDARY, parse_boundary
 from kraal.core.errors import StoreUnavailable
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
@@ -32,7 +32,7 @@ from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.lanes.rows import as_bytes, is_plain, python_columns
 from kraal.engine.records.steps import summed
 from kraal.engine.source.executor import SourceExecutor
-from kraal.engine.source.parts import CHANGED, SourceParts, found_by, frame_of
+from kraal.engine.source.parts import CHANGED, SourceParts, found_by, make_frame
 from kraal.engine.source.placed_records import OFFSET, PlacedRecords
 from kraal.engine.source.ways import PolledBatch, TaskFacts, Way
 from kraal.plugins.api import RetriableError, SourceBatch
@@ -144,20 +144,20 @@ class TransactionWay:
         )
 
     def _write(self, polled: PolledBatch) -> JobResult:
-        from kraal.engine.source.spill import rows_of  # noqa: PLC0415 - loads Arrow; with the first batch
+        from kraal.engine.source.spill import to_rows  # noqa: PLC0415 - loads Arrow; with the first batch
 
         began_s = time.monotonic()
         parts, batch, poll_s = self._parts, polled.batch, polled.poll_s
         table = batch.table
         if parts.records is None and table is not None and self._is_plain(batch, table):
-            rows = rows_of(as_bytes(table))
+            rows = to_rows(as_bytes(table))
             done = self._done(batch, rows, batch.topic, began_s, poll_s)
             return self._write_batch(rows, batch.topic, done, began_s)
         records = parts.passed_here(batch)
         if records is not None:
             passed, summary = records.table(batch)
             done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
-            return self._write_batch(rows_of(passed), None, done, began_s)
+            return self._write_batch(to_rows(passed), None, done, began_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             discovered = found_by(batch, spark.session)
             if discovered is None:
@@ -184,7 +184,7 @@ class TransactionWay:
         scratch = view.scratch if view.spark_is_local and not is_small else None
         records = self._parts.records
         is_tracked = records is None and batch.read is not None and batch.tracking is not None
-        frame = frame_of(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
+        frame = make_frame(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
         if records is None:
             offset_column = (OFFSET,) if is_tracked else ()
             converted = kafka_frame(
@@ -261,7 +261,7 @@ class TransactionWay:
 
 def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float | None:
     """Return the length of a transaction; None: one batch. Raises ValueError for unsupported boundaries."""
-    boundary = boundary_of(connector)
+    boundary = parse_boundary(connector)
     if boundary == "poll":
         return None
     if boundary == BY_INTERVAL:

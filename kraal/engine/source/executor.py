@@ -18,7 +18,7 @@ from kraal.engine.columns.source import SourceColumns
 from kraal.engine.context import ExecutorContext, has_transaction_per_batch
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
-from kraal.engine.kafka_io.message_limits import MessageLimits, reader_of
+from kraal.engine.kafka_io.message_limits import MessageLimits, make_reader
 from kraal.engine.pace import Gathering, IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
@@ -118,7 +118,7 @@ class SourceExecutor:
                 few=records,
                 topics=topics,
                 cancelled=self._cancelled,
-                limits=MessageLimits(reader_of(self._admin_options(), self._cancelled)),
+                limits=MessageLimits(make_reader(self._admin_options(), self._cancelled)),
             ),
             path.why,
         )
@@ -244,4 +244,4 @@ class SourceExecutor:
         """End the producers with this client id, by default the task's own unless the config sets another."""
         default = client_id or client_options.producer_client_id(self._spec.task)
         worker, connector = self._context.worker, self._spec.connector_config
-        self._context.producers.end(client_options.client_id_of(worker, connector, default))
+        self._context.producers.end(client_options.choose_client_id(worker, connector, default))

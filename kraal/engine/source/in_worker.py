@@ -9,7 +9,7 @@ from functools import partial
 
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
-from kraal.engine.executor import JobResult, result_of, start_job
+from kraal.engine.executor import JobResult, run_job, start_job
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
@@ -36,7 +36,7 @@ class InWorker:
             return records.done(batch, summary, began_s=began_s, poll_s=polled.poll_s)
 
         if not rows.num_rows:
-            done(result_of(finish))
+            done(run_job(finish))
             return
         parts.limits.ensure(rows["topic"].unique().to_pylist(), exist=parts.topics is not None)
         plan = records.plan(parts.options(client_options.SHARED_CLIENT))
@@ -47,6 +47,6 @@ class InWorker:
             offsets=batch.offsets,
             plan=plan,
             size=rows.nbytes,
-            done=lambda outcome: done(result_of(finish) if isinstance(outcome, BatchDone) else outcome),
+            done=lambda outcome: done(run_job(finish) if isinstance(outcome, BatchDone) else outcome),
         )
         parts.send(pending, parts.way_without_job(rows.num_rows, rows.nbytes))

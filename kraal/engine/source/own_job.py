@@ -15,7 +15,7 @@ from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.offset_pairs import PairTracker, report_unknown, report_written, why_unknown
 from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
-from kraal.engine.source.parts import CHANGED, SourceParts, found_by, frame_of
+from kraal.engine.source.parts import CHANGED, SourceParts, found_by, make_frame
 from kraal.engine.source.topics import topics_in
 from kraal.engine.source.ways import PolledBatch
 from kraal.plugins.api import SourceBatch
@@ -41,7 +41,7 @@ class OwnJob:
             if batch is None:
                 return None
             tracker = self._tracker(batch, spark.session, is_first=polled.number == 1)
-            frame = frame_of(batch, spark.session, is_tracked=tracker is not None)
+            frame = make_frame(batch, spark.session, is_tracked=tracker is not None)
             result = self._write(frame, batch, tracker)
             if tracker is not None and batch.tracking is not None:
                 report_written(batch.tracking, tracker)

@@ -167,7 +167,7 @@ def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
     return None if discovered is None else with_kafka_types(discovered)
 
 
-def frame_of(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = False) -> DataFrame:
+def make_frame(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = False) -> DataFrame:
     """Return a batch's records as a DataFrame, with their offsets only if `is_tracked`.
 
     Raises ValueError for a batch without records.

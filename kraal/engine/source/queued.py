@@ -11,7 +11,7 @@ from kraal.engine.columns.source import with_options
 from kraal.engine.executor import JobResult, start_job
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
-from kraal.engine.source.topics import topics_of
+from kraal.engine.source.topics import list_topics
 from kraal.engine.source.ways import PolledBatch, Way
 
 
@@ -24,7 +24,7 @@ class QueuedTable:
 
     def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
         """Queue the table; before, if a topic is new, create missing topics and look up limits on a job thread."""
-        parts, names = self.parts, list(topics_of(polled.batch, polled.topic))
+        parts, names = self.parts, list(list_topics(polled.batch, polled.topic))
         if parts.knows_topics(names):
             self._put(polled, done)
             return

@@ -153,7 +153,7 @@ class SourceRecords:
             key_schema=batch.key_schema,
             value_schema=batch.value_schema,
             timestamp_ms=batch.timestamp_ms,
-            origin=origin_of(batch),
+            origin=describe_origin(batch),
             dead=self.dead,
             gate=None if self.topics is None else self.topics.gate(),
             refuses_nul=self.spec.transactions is not None,
@@ -167,7 +167,7 @@ class SourceRecords:
             raise RunCancelled
 
 
-def origin_of(batch: SourceBatch) -> str:
+def describe_origin(batch: SourceBatch) -> str:
     """Return a batch's source partition and end offset, in Java's format; single records have no offsets."""
     for partition, offset in batch.offsets.items():
         return f"sourcePartition={_map_text(partition.as_dict())}, sourceOffset={_map_text(offset)}"

@@ -62,7 +62,7 @@ class Rows:
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def rows_of(table: pa.Table) -> Rows:
+def to_rows(table: pa.Table) -> Rows:
     """Return the rows of a table."""
     table, topics, notes = _split_notes(table)
     return Rows(count=table.num_rows, topics=frozenset(topics), notes=notes, table=table)
@@ -71,7 +71,7 @@ def rows_of(table: pa.Table) -> Rows:
 def collect_rows(frame: DataFrame, scratch: str | None) -> Rows:
     """Have Spark compute the rows of a frame. Job thread. `scratch`: None if Spark's tasks run on other machines."""
     if scratch is None:
-        return rows_of(frame.toArrow())
+        return to_rows(frame.toArrow())
     directory = Path(scratch) / "spool" / uuid.uuid4().hex
     make_directory(directory)
     try:

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from typing_extensions import override
 
-from kraal.config.connector.topic_creation import TopicRules, WantedTopic, read_rules_of
+from kraal.config.connector.topic_creation import TopicRules, WantedTopic, read_allowed_rules
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import NOT_AUTHORIZED, RETRIABLE, UNKNOWN_TOPIC
 from kraal.engine import client_options
@@ -78,11 +78,11 @@ class TopicMaker:
                 raise _describe_failure(name, error, self.cluster.brokers)
         if not missing:
             return
-        wanted = {name: self.rules.group_of(name).topic(name) for name in missing}
+        wanted = {name: self.rules.find_group(name).topic(name) for name in missing}
         for name, error in self.cluster.create(wanted.values()).items():
             topic = wanted[name]
             if error is None:
-                group = self.rules.group_of(name).name
+                group = self.rules.find_group(name).name
                 log.info("%s: Created topic '%s' using creation group %s", self.task, topic, group)
             elif error.code() == ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 log.info("%s: Found existing topic '%s'", self.task, topic)
@@ -195,7 +195,7 @@ def read_source_topics(
     task: TaskId, worker: Mapping[str, str], connector: Mapping[str, str], cancelled: threading.Event
 ) -> SourceTopics | None:
     """Return a run's topics; None: Kraal creates no topics for it. Connects on first use. Raises ConfigInvalid."""
-    rules = read_rules_of(worker, connector)
+    rules = read_allowed_rules(worker, connector)
     if rules is None:
         return None
     settings = client_options.admin_options(worker, connector, f"connector-adminclient-{task}")
@@ -239,7 +239,7 @@ def _create_failure(topic: WantedTopic, error: Any) -> Exception:
     return TopicFailed(f"Error while attempting to create/find topic(s) '{name}': {error.str()}")
 
 
-def topics_of(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
+def list_topics(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
     """Return the topics of a small batch's records: all go to `topic`, or each to its own."""
     if batch.table is None or not batch.table.num_rows:
         return []

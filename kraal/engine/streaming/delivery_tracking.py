@@ -56,7 +56,7 @@ class DeliveryTracker:
     def places(self) -> dict[TopicPartition, Place]:
         """Return the progress of each partition of the target that records were sent to."""
         run = self._runs.get(self._run)
-        return {} if run is None else places_of(str(run.toString()))
+        return {} if run is None else parse_places(str(run.toString()))
 
     def forget(self) -> None:
         """Remove the tracked data."""
@@ -79,7 +79,7 @@ def mark(headers: Column, timestamp: Column, offset: Column) -> Column:
     return with_last(headers, HEADER, functions.concat(time, functions.lit(" "), offset.cast("string")))
 
 
-def places_of(text: str) -> dict[TopicPartition, Place]:
+def parse_places(text: str) -> dict[TopicPartition, Place]:
     """Parse the text form of a run's map: `{TOPIC PARTITION=WAITING DONE AT WRITTEN, …}`."""
     places: dict[TopicPartition, Place] = {}
     for each in filter(None, text.strip("{}").split(", ")):

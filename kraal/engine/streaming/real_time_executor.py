@@ -22,12 +22,12 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import STILL_WRITING, JobLauncher, JobResult
 from kraal.engine.failure_trace import root_cause
-from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, reader_of
+from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, make_reader
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.record_path import record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.own_session import sibling
-from kraal.engine.session.slots import Slots, SlotsHeld, slots_of
+from kraal.engine.session.slots import Slots, SlotsHeld, count_slots
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.streaming.real_time_query import QueryProgress, StreamQuery
@@ -119,7 +119,7 @@ class StreamExecutor:
         )
         worker, config = self._context.worker, spec.connector_config
         admin = client_options.admin_options(worker, config, f"connector-adminclient-{spec.task}")
-        self._limits = MessageLimits(reader_of(admin, self._cancelled))
+        self._limits = MessageLimits(make_reader(admin, self._cancelled))
         self._task = self._class()
         self._task.start(spec.task_config, self._offsets, self._context.task_context(spec))
         return self._version
@@ -193,7 +193,7 @@ class StreamExecutor:
         stream = task.stream(self._offsets)
         with self._group.job(f"{self._spec.task} in real time") as spark:
             self._slots_held = self._slots.take(
-                self._spec.task, stream.slots, slots_of(spark.session.sparkContext)
+                self._spec.task, stream.slots, count_slots(spark.session.sparkContext)
             )
             if self._topics is not None:
                 self._topics.ensure(sorted(stream.topics))
@@ -266,4 +266,4 @@ class StreamExecutor:
             query.forget()
             worker, connector = self._context.worker, self._spec.connector_config
             default = client_options.producer_client_id(self._spec.task)
-            self._context.producers.end(client_options.client_id_of(worker, connector, default))
+            self._context.producers.end(client_options.choose_client_id(worker, connector, default))

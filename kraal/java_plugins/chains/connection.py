@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from typing_extensions import Buffer
 
 from kraal.core.errors import PluginFailed
-from kraal.java_plugins.chains.frames import Buffers, add_column, head_of
+from kraal.java_plugins.chains.frames import Buffers, add_column, read_head
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Connection:
     def _ask(self, about: Mapping[str, Any], buffers: Buffers) -> tuple[dict[str, Any], Iterator[Any]]:
         try:
             self._socket.settimeout(_POLL_INTERVAL_S)
-            for each in (head_of(about, buffers), *buffers):
+            for each in (read_head(about, buffers), *buffers):
                 self._send(each)
             length: int = struct.unpack(">i", self._receive(_INT))[0]
             answer: dict[str, Any] = json.loads(self._receive(length))

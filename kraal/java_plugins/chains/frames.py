@@ -28,7 +28,7 @@ _INT: Final = 4
 _LONG: Final = 8
 
 
-def head_of(about: Mapping[str, Any], buffers: Buffers) -> bytes:
+def read_head(about: Mapping[str, Any], buffers: Buffers) -> bytes:
     """Return the description that precedes a frame's buffers."""
     sizes = [memoryview(each).nbytes for each in buffers]
     text = json.dumps({**about, "sizes": sizes}, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -104,7 +104,7 @@ def _floor(column: pa.Array) -> pa.Array:
 
 def _add_fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
     start = column.offset * _LONG
-    buffers.append(_bytes_of(column, 1)[start : start + len(column) * _LONG])
+    buffers.append(_read_cell(column, 1)[start : start + len(column) * _LONG])
     return {"kind": kind}
 
 
@@ -112,19 +112,19 @@ def _binary(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
         column = column.cast(pa.large_binary()).cast(pa.binary())
     first, last = _ends(column, buffers)
-    buffers.append(_bytes_of(column, 2)[first:last])
+    buffers.append(_read_cell(column, 2)[first:last])
     return {"kind": kind}
 
 
 def _ends(column: pa.Array, buffers: Buffers) -> tuple[int, int]:
     """Add the offsets of a column whose values have different lengths; return the first and the last."""
     start = column.offset * _INT
-    ends = _bytes_of(column, 1)[start : start + (len(column) + 1) * _INT] or bytes(_INT)
+    ends = _read_cell(column, 1)[start : start + (len(column) + 1) * _INT] or bytes(_INT)
     buffers.append(ends)
     return struct.unpack_from("<i", ends)[0], struct.unpack_from("<i", ends, len(ends) - _INT)[0]
 
 
-def _bytes_of(column: pa.Array, number: int) -> memoryview:
+def _read_cell(column: pa.Array, number: int) -> memoryview:
     buffer = column.buffers()[number]
     return memoryview(b"" if buffer is None else buffer)
 
@@ -133,7 +133,7 @@ def _bits(column: pa.Array) -> bytes:
     return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
 
 
-def rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
+def read_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
     """Return a group of rows as a batch of the record path, without notes. Takes the group's buffers."""
     count, headers = about["rows"], about["headers"]
 
@@ -149,9 +149,9 @@ def rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=OUT)
 
 
-def sink_rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
+def read_sink_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
     """Return a sink's rows as a batch of its record path, without notes. Takes their buffers."""
-    rows, count = rows_of(about, buffers), about["rows"]
+    rows, count = read_rows(about, buffers), about["rows"]
     offsets, times = (
         pa.Array.from_buffers(pa.int64(), count, [pa.py_buffer(next(buffers)) for _ in range(2)])
         for _ in range(2)

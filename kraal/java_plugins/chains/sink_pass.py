@@ -12,7 +12,7 @@ from kraal.engine.records.fault import Fault
 from kraal.engine.records.sink_pass import COLUMNS, OUT, SinkPass, raw_records
 from kraal.engine.records.steps import PassResult, fault_note
 from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
-from kraal.java_plugins.chains.frames import sink_rows_of
+from kraal.java_plugins.chains.frames import read_sink_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class JavaSinkPass:
                 result.counts += attempts(answer)
                 result.read += answer["read"]
                 result.topics.update(answer["topics"])
-                rows = sink_rows_of(answer["rows"], buffers)
+                rows = read_sink_rows(answer["rows"], buffers)
                 result.written += rows.num_rows
                 yield rows
                 yield from self._take_dead_letters(part, answer["faults"], result)

@@ -13,9 +13,9 @@ from kraal.core.message_headers import without_nul
 from kraal.engine.records.fault import Fault, dead_letter_headers
 from kraal.engine.records.source_pass import COLUMNS, OUT, DeadTopic, Pairs, SourcePass, headers_array
 from kraal.engine.records.steps import PassResult
-from kraal.engine.records.topics import trouble_of
+from kraal.engine.records.topics import ensure_topics
 from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
-from kraal.java_plugins.chains.frames import rows_of, schema_text
+from kraal.java_plugins.chains.frames import read_rows, schema_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class JavaSourcePass:
                 if result.over:
                     continue
                 answer, buffers = connection.process(part, columns, **about)
-                rows = rows_of(answer["rows"], buffers)
-                dead = self._settle(answer, rows_of(answer["dead"], buffers), result)
+                rows = read_rows(answer["rows"], buffers)
+                dead = self._settle(answer, read_rows(answer["dead"], buffers), result)
                 result.topics.update(rows["topic"].unique().to_pylist())
                 if ensure is not None:
-                    result.trouble = trouble_of(ensure, result.topics)
+                    result.trouble = ensure_topics(ensure, result.topics)
                 if result.trouble is None:
                     result.written += rows.num_rows
                     yield rows

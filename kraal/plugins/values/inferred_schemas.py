@@ -12,7 +12,7 @@ from kraal.plugins.model.records import DATE, TIME, TIMESTAMP, DataException, In
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.java_time import MS_PER_DAY
 from kraal.plugins.values.java_values import exact_float32, float32, java_class
-from kraal.plugins.values.logical import narrow, time_of
+from kraal.plugins.values.logical import narrow, to_time
 
 _WIDTH: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 """The number types, from narrowest to widest."""
@@ -70,7 +70,7 @@ def _align_struct(schema: Schema, value: int) -> Any:
         case str() as name if name == DATE:
             return Instant(number * MS_PER_DAY)
         case str() as name if name == TIME:
-            return time_of(number)
+            return to_time(number)
         case str() as name if name == TIMESTAMP:
             return Instant(number)
         case _:

@@ -42,7 +42,7 @@ def civil(days: int) -> tuple[int, int, int]:
     return year + (month <= _FEBRUARY), month, of_year - (153 * shifted + 2) // 5 + 1
 
 
-def day_of(year: int, month: int, day: int) -> int:
+def to_epoch_day(year: int, month: int, day: int) -> int:
     """Return the days since 1970; a month or a day out of range overflows, as in a lenient calendar."""
     carried, month = divmod(month - 1, _MONTHS_A_YEAR)
     month += 1

@@ -15,7 +15,7 @@ def narrow(value: int, bits: int) -> int:
     return ((value + half) & ((1 << bits) - 1)) - half
 
 
-def scale_of(schema: Schema) -> int:
+def get_scale(schema: Schema) -> int:
     """Return the scale in the schema of a Decimal. Raises DataException."""
     text = schema.parameters.get("scale")
     if text is None:
@@ -35,7 +35,7 @@ def decimal_parts(value: Decimal) -> tuple[int, int]:
 
 def decimal_bytes(schema: Schema, value: Decimal) -> bytes:
     """Return the unscaled value, big-endian, in as few bytes as possible. Raises DataException for another scale."""
-    wanted = scale_of(schema)
+    wanted = get_scale(schema)
     unscaled, scale = decimal_parts(value)
     if scale != wanted:
         raise DataException(
@@ -51,9 +51,9 @@ def signed_bytes(number: int) -> bytes:
     return number.to_bytes(size, "big", signed=True)
 
 
-def decimal_of(schema: Schema, data: bytes) -> Decimal:
+def to_decimal(schema: Schema, data: bytes) -> Decimal:
     """Return the decimal that bytes represent. Raises DataException; ValueError for empty bytes."""
-    return unscaled_decimal(data, scale_of(schema))
+    return unscaled_decimal(data, get_scale(schema))
 
 
 def unscaled_decimal(data: bytes, scale: int) -> Decimal:
@@ -73,7 +73,7 @@ def date_days(value: Instant) -> int:
     return narrow(days, 32)
 
 
-def date_of(days: int) -> Instant:
+def to_date(days: int) -> Instant:
     """Return the Date for a number of days since 1970."""
     return Instant(days * MS_PER_DAY)
 
@@ -85,7 +85,7 @@ def time_ms(value: Instant) -> int:
     return value.ms
 
 
-def time_of(ms: int) -> Instant:
+def to_time(ms: int) -> Instant:
     """Return the Time for milliseconds since midnight. Raises DataException if it is outside one day."""
     if not 0 <= ms <= MS_PER_DAY:
         raise DataException(

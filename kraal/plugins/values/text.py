@@ -14,7 +14,7 @@ from typing import Any, Final
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import STRING, Schema, Type
 from kraal.plugins.values.inferred_schemas import SchemaMerger, align
-from kraal.plugins.values.java_time import MS_PER_DAY, day_of, iso_date, iso_time
+from kraal.plugins.values.java_time import MS_PER_DAY, iso_date, iso_time, to_epoch_day
 from kraal.plugins.values.java_values import exact_float32, java_class, java_text
 from kraal.plugins.values.logical import decimal_parts
 from kraal.plugins.values.map_keys import as_key
@@ -232,6 +232,6 @@ def _time(text: str) -> _Found | None:
     if match is None:
         return None
     parts = list(map(int, match.groups()))
-    days = day_of(*parts[:_DATE_PARTS]) if len(parts) != _TIME_PARTS else 0
+    days = to_epoch_day(*parts[:_DATE_PARTS]) if len(parts) != _TIME_PARTS else 0
     hour, minute, second, ms = parts[-_TIME_PARTS:] if len(parts) != _DATE_PARTS else (0, 0, 0, 0)
     return schema, Instant(days * MS_PER_DAY + ((hour * 60 + minute) * 60 + second) * 1000 + ms)

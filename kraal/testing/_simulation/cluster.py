@@ -344,7 +344,7 @@ class EmbeddedCluster:
 
     def other_owners(self, task: TaskId, worker: ClusterWorker) -> list[str]:
         """Return the names of the other workers on which a task runs with a lease."""
-        running = [w for w in self.alive if w is not worker and w.engine.run_of(task) is not None]
+        running = [w for w in self.alive if w is not worker and w.engine.find_run(task) is not None]
         return [w.name for w in running if task in w.effective]
 
     def describe(self) -> str:

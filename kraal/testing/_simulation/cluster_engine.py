@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from actors.instances.plugin_calls import trace_of
+from actors.instances.plugin_calls import format_trace
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine.api import Committed, Opened, TaskSpec, Waiting
@@ -173,7 +173,7 @@ class PluginRun(ClusterRun):
             self._schedule_poll(RETRY_S)
             return
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises fails its task
-            self.fail(trace_of(error))
+            self.fail(format_trace(error))
             return
         self.spec.working(busy=False)
         if done is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.instances.plugin_calls import trace_of
+from actors.instances.plugin_calls import format_trace
 from kraal.core.errors import Fenced, KraalError
 from kraal.core.ids import Config, ConnectorName, Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
@@ -39,7 +39,7 @@ _BATCH = 10
 """Most records of a batch."""
 
 
-def partition_of(task: TaskId) -> SourcePartition:
+def make_partition(task: TaskId) -> SourcePartition:
     """Return the one source partition of a task in the fake engine."""
     return SourcePartition.of({"task": str(task)})
 
@@ -125,7 +125,7 @@ class FakeEngine:
         for run in list(self._runs.values()):
             run.begin()
 
-    def run_of(self, task: TaskId) -> FakeRun | None:
+    def find_run(self, task: TaskId) -> FakeRun | None:
         """Return the task's open run."""
         return self._runs.get(task)
 
@@ -160,7 +160,7 @@ class FakeEngine:
         older = self._runs.pop(spec.task, None)
         if older is not None:
             older.cancel()
-        stored = offsets.get(partition_of(spec.task), {}).get("position", self.committed.get(spec.task, 0))
+        stored = offsets.get(make_partition(spec.task), {}).get("position", self.committed.get(spec.task, 0))
         if not isinstance(stored, int):
             text = f"a stored position must be a number, not {stored!r}"
             raise KraalError(text)
@@ -256,7 +256,7 @@ class FakeRun:
         try:
             self.opening()
         except Exception as raised:  # noqa: BLE001 - whatever a plugin raises fails its task
-            self.fail(trace_of(raised))
+            self.fail(format_trace(raised))
 
     def opening(self) -> None:
         """Open the run. Raises nothing here; in subclasses, any error of a plugin."""
@@ -275,13 +275,13 @@ class FakeRun:
             return
         self._asked = False
         self.spec.working(busy=False)
-        offsets: dict[SourcePartition, Offset] = {partition_of(self.task): {"position": records.stop}}
+        offsets: dict[SourcePartition, Offset] = {make_partition(self.task): {"position": records.stop}}
         transactions, size = self.spec.transactions, None
         if transactions is not None:
             try:
                 transactions.commit(offsets)
             except Fenced as error:
-                self.fail(trace_of(error))
+                self.fail(format_trace(error))
                 return
             offsets, size = {}, len(records)
         self._position = records.stop
@@ -325,7 +325,7 @@ class FakeRun:
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a sink's offsets."""
-        position = offsets[partition_of(self.task)]["position"]
+        position = offsets[make_partition(self.task)]["position"]
         if isinstance(position, int) and self.spec.lease():
             self._engine.committed[self.task] = position
             self._report(Committed())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
-from kraal.config.connector.batches import batches_of
+from kraal.config.connector.batches import parse_batches
 from kraal.config.java_regex import compile_pattern
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
@@ -74,7 +74,7 @@ def _context(spec: TaskSpec) -> TaskContext:
         task=spec.task.task,
         worker=_View(),
         connector_config=spec.connector_config,
-        max_records=batches_of(spec.connector_config, {}).max_records,
+        max_records=parse_batches(spec.connector_config, {}).max_records,
     )
 
 

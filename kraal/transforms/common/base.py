@@ -60,15 +60,15 @@ class PartTransformation(Transformation):
     version: ClassVar[str] = VERSION
     is_key: ClassVar[bool]
 
-    def schema_of(self, record: Record) -> Schema | None:
+    def get_schema(self, record: Record) -> Schema | None:
         """Return the schema of the part."""
         return record.key_schema if self.is_key else record.value_schema
 
-    def value_of(self, record: Record) -> Any:
+    def get_value(self, record: Record) -> Any:
         """Return the part."""
         return record.key if self.is_key else record.value
 
-    def part_of(self, given: Columns) -> Part:
+    def get_part(self, given: Columns) -> Part:
         """Return the part as columns."""
         return given.part(is_key=self.is_key)
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from kraal.engine.columns.functions import F
-from kraal.engine.columns.parts import column_of
+from kraal.engine.columns.parts import make_column
 from kraal.plugins.model.columns import ByRecords, Expression, Part
 from kraal.plugins.model.schema import Schema, Type
 
@@ -38,7 +38,7 @@ def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...
 
 
 def _cast(part: Part, source: Type, kind: Type) -> Any:
-    value = column_of(part)
+    value = make_column(part)
     if kind is source:
         return value
     if kind in _FLOATS:
@@ -58,10 +58,10 @@ def _wrap_bigint(whole: Any, bits: int) -> Any:
 
 
 def _beyond(part: Part, limit: float) -> Any:
-    value = column_of(part).cast("double")
+    value = make_column(part).cast("double")
     return F.isnan(value) | (F.abs(value) >= F.lit(limit))
 
 
 def _unread(part: Part, kind: str) -> Any:
-    value = column_of(part)
+    value = make_column(part)
     return value.isNotNull() & (~value.rlike(_INTEGER) | value.try_cast(kind).isNull())

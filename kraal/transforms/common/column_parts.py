@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from kraal.engine.columns.functions import F
-from kraal.engine.columns.parts import SPARK_TYPES, column_of, is_null
+from kraal.engine.columns.parts import SPARK_TYPES, is_null, make_column
 from kraal.plugins.model.columns import ByRecords, Expression, Part
 from kraal.plugins.model.records import DATE, TIMESTAMP, Instant
 from kraal.plugins.model.schema import Schema, Type
@@ -73,7 +73,7 @@ def with_default(part: Part, *, replace_null: bool) -> Part:
         return part
     default = constant(part.schema, part.schema.default)
     return Part(
-        schema=part.schema, expression=lambda: F.coalesce(column_of(part), column_of(default)), sure=True
+        schema=part.schema, expression=lambda: F.coalesce(make_column(part), make_column(default)), sure=True
     )
 
 
@@ -81,7 +81,7 @@ def unless_null(part: Part, other: Part) -> Part:
     """Return `other` where `part` is not null."""
     if part.sure:
         return other
-    return Part(schema=part.schema, expression=lambda: F.when(~is_null(part)(), column_of(other)))
+    return Part(schema=part.schema, expression=lambda: F.when(~is_null(part)(), make_column(other)))
 
 
 def empty_part(part: Part) -> Part:
@@ -89,7 +89,7 @@ def empty_part(part: Part) -> Part:
     is_map = part.schema is not None and part.schema.type is Type.MAP
 
     def emptied_column() -> Any:
-        whole, none = column_of(part), F.lit(False)  # noqa: FBT003 - Spark's literal
+        whole, none = make_column(part), F.lit(False)  # noqa: FBT003 - Spark's literal
         return F.map_filter(whole, lambda _, __: none) if is_map else F.filter(whole, lambda _: none)
 
     return Part(schema=part.schema, expression=emptied_column, sure=part.sure)
@@ -115,7 +115,7 @@ def constant(schema: Schema, value: Any) -> Part:
     return Part(schema=schema, expression=literal, sure=True)
 
 
-def null_of(schema: Schema) -> Part:
+def make_null(schema: Schema) -> Part:
     """Return a constant null."""
 
     def null() -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kraal.plugins.values.java_time import civil, clock, day_of
+from kraal.plugins.values.java_time import civil, clock, to_epoch_day
 
 KNOWN: Final = "GyMLdDEuaHkKhmsSzZX"
 _JAVA: Final = "GyMdkHmsSEDFwWahKzZYuXL"
@@ -99,7 +99,7 @@ def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
     year, month, of_month = civil(day)
     numbers = {
         "d": of_month,
-        "D": day - day_of(year, 1, 1) + 1,
+        "D": day - to_epoch_day(year, 1, 1) + 1,
         "u": (day + THURSDAY) % 7 + 1,
         "H": hour,
         "k": hour or 24,

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from kraal.plugins.values.java_time import MS_PER_DAY, civil, day_of
+from kraal.plugins.values.java_time import MS_PER_DAY, civil, to_epoch_day
 from kraal.transforms.common.date_pattern import DAYS, MONTHS, THURSDAY, Element
 from kraal.transforms.common.java_numbers import wrap_integer
 
@@ -170,7 +170,7 @@ def _to_millis(fields: _Fields, now_ms: int) -> int:
     today = now_ms // MS_PER_DAY
     this_year, month, day = civil(today)
     first = this_year - _CENTURY
-    start = day_of(first, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
+    start = to_epoch_day(first, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
     year += first // 100 * 100 + (100 if year < first % 100 else 0)
     time_ms = _time(fields, year)
     return _time(fields, year + 100) if year == first and time_ms < start else time_ms
@@ -186,9 +186,9 @@ def _first_weekday(first: int, weekday: int) -> int:
 def _time(fields: _Fields, year: int) -> int:
     values, order = fields.values, list(fields.values)
     if "D" in values and ("d" not in values or order.index("D") > order.index("d")):
-        day = day_of(year, 1, 1) + values["D"] - 1
+        day = to_epoch_day(year, 1, 1) + values["D"] - 1
     else:
-        first = day_of(year, values.get("M", 1), 1)
+        first = to_epoch_day(year, values.get("M", 1), 1)
         day = _first_weekday(first, values["u"]) if "u" in values and "d" not in values else first
         day += values.get("d", 1) - 1
     hour = values.get("H")

@@ -46,7 +46,7 @@ def truncate(number: float, bits: int) -> int:
     return wrap_integer(whole, bits)
 
 
-def long_of(number: Decimal) -> int:
+def to_long(number: Decimal) -> int:
     """Return `BigDecimal.longValue`: the lowest 64 bits, without the fraction."""
     exponent = int(number.as_tuple().exponent)
     if exponent >= _LONG or number.adjusted() < 0:  # a multiple of 2**64, or only a fraction

@@ -14,7 +14,7 @@ from kraal.config.key import ConfigType, Importance, Key
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import Field, Schema
 from kraal.transforms.common.errors import ConfigException
-from kraal.transforms.common.structs import field_of, read, require_map, require_struct
+from kraal.transforms.common.structs import find_field, read, require_map, require_struct
 
 _PURPOSE = "nested field access"
 
@@ -65,11 +65,11 @@ class Path:
         """Return the field's declaration, or None. Raises DataException if a parent is not a struct."""
         current = schema
         for step in self.steps[:-1]:
-            field = field_of(current, step)
+            field = find_field(current, step)
             if field is None:
                 return None
             current = field.schema
-        return field_of(current, self.steps[-1])
+        return find_field(current, self.steps[-1])
 
     def in_struct(self, whole: Struct, *, replace_null: bool) -> Any:
         """Return the field's value, or None. Raises DataException if a parent is not a struct.
@@ -78,12 +78,12 @@ class Path:
         """
         current = whole
         for step in self.steps[:-1]:
-            field = field_of(current.schema, step)
+            field = find_field(current.schema, step)
             value = None if field is None else read(current, field, replace_null=True)
             if value is None:
                 return None
             current = require_struct(value, _PURPOSE, None if field is None else field.schema)
-        last = field_of(current.schema, self.steps[-1])
+        last = find_field(current.schema, self.steps[-1])
         return None if last is None else read(current, last, replace_null=replace_null)
 
     def in_map(self, whole: Mapping[str, Any]) -> Any:

@@ -49,14 +49,14 @@ def read(struct: Struct, field: Field, *, replace_null: bool) -> Any:
     return field.schema.default if value is None and replace_null else value
 
 
-def fields_of(schema: Schema) -> tuple[Field, ...]:
+def list_fields(schema: Schema) -> tuple[Field, ...]:
     """Return a struct's fields. Raises DataException for another type."""
     if schema.type is not Type.STRUCT:
         raise DataException("Cannot list fields on non-struct type")
     return schema.fields
 
 
-def field_of(schema: Schema, name: str) -> Field | None:
+def find_field(schema: Schema, name: str) -> Field | None:
     """Return a field by name, or None. Raises DataException for types other than structs."""
     if schema.type is not Type.STRUCT:
         raise DataException("Cannot look up fields on non-struct type")
@@ -77,10 +77,10 @@ def struct_schema(basics: Schema | None, fields: Iterable[Field], **others: Any)
                 f"Cannot create field because of field name duplication {field.name}"
             )
         listed[field.name] = field
-    return replace(basics_of(basics, Type.STRUCT), fields=tuple(listed.values()), **others)
+    return replace(copy_basics(basics, Type.STRUCT), fields=tuple(listed.values()), **others)
 
 
-def basics_of(source: Schema | None, kind: Type) -> Schema:
+def copy_basics(source: Schema | None, kind: Type) -> Schema:
     """Return a required schema of a type with the name, version, doc and parameters of another."""
     if source is None:
         return Schema(type=kind)

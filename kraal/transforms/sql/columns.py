@@ -17,7 +17,7 @@ from kraal.plugins.model.columns import ByRecords
 from kraal.plugins.model.schema import Schema, Type
 from kraal.transforms.sql.functions import FUNCTIONS, Family, Function
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
-from kraal.transforms.sql.typed import kind_of, schema_of
+from kraal.transforms.sql.typed import infer_family, infer_schema
 from kraal.transforms.sql.values import BITS, operator_kind
 
 _WIDE: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
@@ -40,10 +40,10 @@ class Builder:
         column = self._column(node)
         if isinstance(node, Reference):
             return self._read(node.path)
-        return column.cast(SPARK_TYPES[schema_of(node, self._whole).type])
+        return column.cast(SPARK_TYPES[infer_schema(node, self._whole).type])
 
     def _kind(self, node: Node) -> Family:
-        return kind_of(node, self._whole)
+        return infer_family(node, self._whole)
 
     def _column(self, node: Node) -> Any:
         match node:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from kraal.config.checks import one_of, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.engine.columns.functions import F
-from kraal.engine.columns.parts import column_of
+from kraal.engine.columns.parts import make_column
 from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import ByRecords, Columns, Part
 from kraal.plugins.model.records import DataException, Record, Struct
@@ -24,7 +24,7 @@ from kraal.transforms.sql.columns import Builder
 from kraal.transforms.sql.functions import function_names
 from kraal.transforms.sql.syntax import Node, Reference, parse
 from kraal.transforms.sql.tokens import SqlError
-from kraal.transforms.sql.typed import schema_of
+from kraal.transforms.sql.typed import infer_schema
 from kraal.transforms.sql.values import Compute, evaluator
 
 _PURPOSE: Final = "SQL expressions"
@@ -154,7 +154,7 @@ class SQL(Transformation):
         schemas = {}
         for name, node in self._nodes.items():
             try:
-                schemas[name] = schema_of(node, schema)
+                schemas[name] = infer_schema(node, schema)
             except DataException as exc:
                 raise DataException(f"SQL, {name}: {exc}") from exc
         fields = [replace(each, schema=schemas.pop(each.name, each.schema)) for each in schema.fields]
@@ -203,7 +203,7 @@ def _part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_null:
 
 
 def _column_at(fields: Mapping[str, Part], replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - as above
-    return column_of(_part_at(fields, path, replace_null=replace_null))
+    return make_column(_part_at(fields, path, replace_null=replace_null))
 
 
 def _result(schema: Schema, reading: Any, node: Node) -> Any:

@@ -30,7 +30,7 @@ _TYPES: Final[Mapping[Family, Type]] = {
 }
 
 
-def family_of(schema: Schema) -> Family:
+def get_family(schema: Schema) -> Family:
     """Return the family of a schema; dates, times and decimals have none and cannot be computed with."""
     if schema.name is not None and schema.name.startswith("org.apache.kafka.connect.data."):
         return Family.OTHER
@@ -49,33 +49,33 @@ def schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
     return replace(schema, optional=True) if optional else schema
 
 
-def kind_of(node: Node, whole: Schema) -> Family:
+def infer_family(node: Node, whole: Schema) -> Family:
     """Return the family of an expression for a record schema. Raises DataException if its types do not fit."""
     match node:
         case Literal(value):
             return family(value)
         case Reference(path):
-            return family_of(schema_at(whole, path))
+            return get_family(schema_at(whole, path))
         case Cast(inner, kind):
-            if kind_of(inner, whole) is Family.OTHER:
+            if infer_family(inner, whole) is Family.OTHER:
                 raise DataException(f"a value that is {Family.OTHER} cannot be CAST")
             return _FAMILIES[kind]
         case Case(branches, otherwise):
             for condition, _ in branches:
-                operator_kind("NOT", [kind_of(condition, whole)])
+                operator_kind("NOT", [infer_family(condition, whole)])
             values = [*(then for _, then in branches), otherwise]
-            return FUNCTIONS["coalesce"].kind([kind_of(each, whole) for each in values])
+            return FUNCTIONS["coalesce"].kind([infer_family(each, whole) for each in values])
         case Call(name, arguments):
-            kinds = [kind_of(each, whole) for each in arguments]
+            kinds = [infer_family(each, whole) for each in arguments]
             function = FUNCTIONS.get(name)
             return operator_kind(name, kinds) if function is None else function.kind(kinds)
 
 
-def schema_of(node: Node, whole: Schema) -> Schema:
+def infer_schema(node: Node, whole: Schema) -> Schema:
     """Return the schema of an expression's result. Raises DataException, also if it is always NULL."""
     if isinstance(node, Reference):
         return schema_at(whole, node.path)
-    kind = kind_of(node, whole)
+    kind = infer_family(node, whole)
     if isinstance(node, Cast):
         return Schema(type=node.type, optional=True)
     if kind not in _TYPES:

@@ -13,7 +13,7 @@ import multiprocessing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scripts.bench.control.rest import create_idle, kind_of
+from scripts.bench.control.rest import create_idle, lab_name
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted
 from scripts.harness.load import Load, Script, drive, paced, request
@@ -69,7 +69,7 @@ def run(lab: Lab) -> list[Case]:
     for mode in MODES:
         results: dict[str, tuple[float, ...]] = {}
         for side in lab.options.sides:
-            kind = kind_of(side, mode)
+            kind = lab_name(side, mode)
             worker = lab.started((kind,))[kind]
             create_idle(lab, worker)
             _churned(lab, worker, "warm-up", lab.options.times(10, 2))

@@ -15,7 +15,7 @@ from actors.messages.herder import CreateConnector, RestartConnector
 from kraal.cluster.views import rest as view
 from kraal.core.ids import ConnectorName
 from kraal.testing import FAKE_SOURCE
-from scripts.bench.control.simulated import READ_S, SimulatedCluster, name_of, undisturbed
+from scripts.bench.control.simulated import READ_S, SimulatedCluster, make_name, undisturbed
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Wanted
 
@@ -85,7 +85,7 @@ def _steps(cluster: SimulatedCluster) -> tuple[tuple[str, Callable[[int], None],
         cluster.connectors += 1
 
     def restart(number: int) -> None:
-        cluster.ask(RestartConnector(name=name_of(number), include_tasks=True, only_failed=False))
+        cluster.ask(RestartConnector(name=make_name(number), include_tasks=True, only_failed=False))
 
     def lose(number: int) -> None:
         cluster.embedded.kill(cluster.embedded.workers[WORKERS - 1 - number])

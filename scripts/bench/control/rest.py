@@ -49,7 +49,7 @@ def run(lab: Lab) -> list[Case]:
     """Ask workers of both modes."""
     cases = []
     for mode in MODES:
-        kinds = tuple(kind_of(side, mode) for side in lab.options.sides)
+        kinds = tuple(lab_name(side, mode) for side in lab.options.sides)
         workers = lab.started(kinds)
         for worker in workers.values():
             create_idle(lab, worker)
@@ -103,7 +103,7 @@ def _measured(lab: Lab, mode: str, asked: Asked, workers: dict[str, Worker], siz
 
     rows = alternated(workers, lab.options.times(3, 1), measure)
     java, kraal = (
-        list(zip(*rows[kind], strict=True)) if (kind := kind_of(side, mode)) in rows else [(), (), ()]
+        list(zip(*rows[kind], strict=True)) if (kind := lab_name(side, mode)) in rows else [(), (), ()]
         for side in ("java", "kraal")
     )
     with empty_server(b"x" * size) as port:
@@ -123,6 +123,6 @@ def _measured(lab: Lab, mode: str, asked: Asked, workers: dict[str, Worker], siz
     ]
 
 
-def kind_of(side: str, mode: str) -> str:
+def lab_name(side: str, mode: str) -> str:
     """Return what `Lab.start` calls a worker of this side and mode."""
     return side if mode == "standalone" else f"{side}-{mode}"

@@ -74,7 +74,7 @@ class SimulatedCluster:
     def write_configs(self, connectors: int) -> None:
         """Write configs into the config topic, all at once."""
         self.connectors += connectors
-        self.embedded.config_log.append([_entry(name_of(number)) for number in range(connectors)])
+        self.embedded.config_log.append([_entry(make_name(number)) for number in range(connectors)])
 
     def add_workers(self, count: int, *, over_s: float = 0.0) -> None:
         """Start workers one after another within a virtual time; their heartbeats keep the distance."""
@@ -186,7 +186,7 @@ class SimulatedCluster:
         return owners.setdefault(address, "")
 
 
-def name_of(number: int) -> ConnectorName:
+def make_name(number: int) -> ConnectorName:
     """Return the name of one of the connectors."""
     return ConnectorName(f"connector-{number:05d}")
 

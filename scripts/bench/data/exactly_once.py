@@ -18,7 +18,7 @@ from scripts.bench.lab import Lab, alternated, say
 from scripts.bench.report import Case, Wanted
 from scripts.harness.clusters import Cluster
 from scripts.harness.group import RUNNING, Status
-from scripts.harness.lines import number_of, sha256
+from scripts.harness.lines import parse_number, sha256
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.topics import Reader
 from scripts.harness.workers import Worker
@@ -86,7 +86,7 @@ class Committed:
             return min(end, self._lines - 1)  # at least one offset is a transaction's end
         self._reader.seek(end - 2)
         last = self._reader.next(FETCH_S)
-        if last is None or number_of(last) + 1 < self._lines:
+        if last is None or parse_number(last) + 1 < self._lines:
             return self._lines - 1
         self.all_at, self.markers = now, end - self._lines
         return self._lines

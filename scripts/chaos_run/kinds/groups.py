@@ -16,14 +16,14 @@ _CLIENT: Final = "chaos"
 """The range assignor serves members by their ids, which start so: before those of the product's."""
 
 
-def group_of(pipe: Pipe) -> str:
+def get_group(pipe: Pipe) -> str:
     """Return the consumer group of a pipe's sink."""
     return f"connect-{pipe.name}-sink"
 
 
 def ends(bootstrap: str, pipe: Pipe) -> dict[int, int]:
     """Return where each partition of a pipe's topic ends. Raises KafkaException."""
-    consumer = _consumer(bootstrap, group_of(pipe))
+    consumer = _consumer(bootstrap, get_group(pipe))
     try:
         return {
             part.partition: consumer.get_watermark_offsets(part, timeout=REQUEST_TIMEOUT_S, cached=False)[1]
@@ -35,7 +35,7 @@ def ends(bootstrap: str, pipe: Pipe) -> dict[int, int]:
 
 def committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
     """Return what the group of a pipe's sink has committed; -1 where it has not. Raises KafkaException."""
-    consumer = _consumer(bootstrap, group_of(pipe))
+    consumer = _consumer(bootstrap, get_group(pipe))
     try:
         partitions = consumer.committed(_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
         return {part.partition: max(part.offset, -1) for part in partitions}
@@ -49,7 +49,7 @@ class Intruder:
     def __init__(self, bootstrap: str, pipe: Pipe) -> None:
         """Join; `assigned` says when that is done."""
         self._assigned: list[TopicPartition] = []
-        self._consumer = _consumer(bootstrap, group_of(pipe))
+        self._consumer = _consumer(bootstrap, get_group(pipe))
         self._consumer.subscribe([pipe.name], on_assign=self._on_assign)
 
     def assigned(self) -> bool:

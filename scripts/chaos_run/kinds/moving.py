@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kraal.connectors.frames.range_files import name_of
+from kraal.connectors.frames.range_files import make_name
 from kraal.plugins.api import TopicPartition
 from scripts.chaos_run.kinds.groups import Intruder
 from scripts.chaos_run.kinds.once import range_files
@@ -62,5 +62,5 @@ def put(folder: Path, records: Sequence[Message]) -> str:
         return f"other files have some of {offsets}"
     staged = folder / ".chaos"
     staged.write_bytes(b"".join((each.value() or b"") + b"\n" for each in records))
-    staged.rename(folder / name_of(place, span, _SUFFIX))
+    staged.rename(folder / make_name(place, span, _SUFFIX))
     return f"wrote {offsets}, which is not committed"

@@ -51,7 +51,7 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
     """Freeze the Python of the worker with the task that hangs; another worker takes over. Its JVM continues."""
     del step
     pid = _hanging(scene)
-    member = None if pid is None else scene.member_of(pid)
+    member = None if pid is None else scene.find_member(pid)
     if member is None:
         scene.once.orders.release()
         return None

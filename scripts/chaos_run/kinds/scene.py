@@ -60,7 +60,7 @@ class Scene:
 
         return self.until(tried, seconds)
 
-    def member_of(self, pid: int) -> Member | None:
+    def find_member(self, pid: int) -> Member | None:
         """Return the worker whose Python has this id."""
         return next((each for each in self.members.up() if each.process.pid == pid), None)
 

@@ -42,7 +42,7 @@ class Standstill:
         for name in sorted(still - self._reported):
             own = {part: connectors.get(f"{name}-{part}", {}) for part in ("source", "sink")}
             self._reported.add(name)
-            if reasons := [f"{part}: {why}" for part, each in own.items() for why in reasons_of(each)]:
+            if reasons := [f"{part}: {why}" for part, each in own.items() for why in list_reasons(each)]:
                 self._scene.timeline.say(f"  {name} stands still: {'; '.join(reasons)}")
             else:
                 self._scene.broke(
@@ -58,7 +58,7 @@ class Standstill:
         return None
 
 
-def reasons_of(connector: Mapping[str, Any]) -> list[str]:
+def list_reasons(connector: Mapping[str, Any]) -> list[str]:
     """Return why a connector may stand still: halted, not running with a trace, stalled with a cause. Pure."""
     status, progress = connector.get("status") or {}, connector.get("progress") or {}
     parts = [status.get("connector") or {}, *status.get("tasks", ())]

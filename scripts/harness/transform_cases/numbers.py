@@ -105,7 +105,7 @@ TEXTS = (
 )
 
 
-def each_of(kind: str, values: tuple[Any, ...]) -> list[dict[str, Any] | None]:
+def make_records(kind: str, values: tuple[Any, ...]) -> list[dict[str, Any] | None]:
     """Return a record for each value, with a schema."""
     return [record(with_schema(of(kind), value)) for value in values]
 
@@ -121,13 +121,13 @@ CASES: list[Case] = [
             f"cast the whole value to {kind}",
             stage("Cast$Value", spec=kind),
             records=[
-                *each_of("double", printed(kind, DOUBLES)),
-                *each_of("int64", printed(kind, LONGS)),
-                *each_of("string", TEXTS),
-                *each_of("boolean", (True, False)),
-                *each_of("float", (1.1, 3.4e38, 1e-45, 16777216.0, 0.001, 1e7)),
-                *each_of("int8", (-128, 127)),
-                *each_of("bytes", ("", "AQID")),
+                *make_records("double", printed(kind, DOUBLES)),
+                *make_records("int64", printed(kind, LONGS)),
+                *make_records("string", TEXTS),
+                *make_records("boolean", (True, False)),
+                *make_records("float", (1.1, 3.4e38, 1e-45, 16777216.0, 0.001, 1e7)),
+                *make_records("int8", (-128, 127)),
+                *make_records("bytes", ("", "AQID")),
                 *(record(value=value) for value in (1.5, 300, True, "12", "x", [1], {"a": 1}, None)),
                 record(ANN),
                 record(with_schema(DATE, 19_000)),

@@ -15,7 +15,7 @@ from actors.membership.state import MembershipState
 from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, Crash
-from kraal.cluster.assignment.leader import jobs_of
+from kraal.cluster.assignment.leader import list_jobs
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.state.wanted_work import Assignment
@@ -92,7 +92,7 @@ class StubHerder:
             return
         worker.published.publish(replace(worker.published.latest, config=config))
         worker.membership.on_config_read(config.offset)
-        if jobs_of(before) != jobs_of(config):
+        if list_jobs(before) != list_jobs(config):
             worker.membership.on_work_changed()
 
 
@@ -147,7 +147,7 @@ class Worker:
         """What runs here and may write; of a connector that is deleted nothing runs, whoever it is assigned to."""
         if self.dead or not self.membership_state.lease():
             return frozenset()
-        return self.running & jobs_of(self.published.latest.config)
+        return self.running & list_jobs(self.published.latest.config)
 
     def crash(self, address: Address) -> None:
         address.tell(Crash("a test killed it"))
@@ -251,7 +251,7 @@ class Cluster:
     def settled(self) -> bool:
         """Whether everything there is runs exactly once, and the group is at rest."""
         running = [job for worker in self.alive for job in worker.effective]
-        return self.broker.stable and sorted(running) == sorted(jobs_of(self.config))
+        return self.broker.stable and sorted(running) == sorted(list_jobs(self.config))
 
     def settle(self, within_s: float) -> float:
         """Run until everything runs exactly once; return how long it took."""

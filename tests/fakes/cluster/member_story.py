@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraal.cluster.assignment.leader import work_of
+from kraal.cluster.assignment.leader import to_assignment
 from kraal.cluster.membership.flow import step
 from kraal.cluster.membership.member_state import (
     AllowJoin,
@@ -92,7 +92,7 @@ class Story:
 
     @property
     def owned(self) -> Assignment:
-        return NO_WORK if self.state.assignment is None else work_of(self.state.assignment)
+        return NO_WORK if self.state.assignment is None else to_assignment(self.state.assignment)
 
 
 def working(*jobs: Job, protocol: GroupProtocol = SESSIONED) -> Story:

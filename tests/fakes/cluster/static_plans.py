@@ -8,7 +8,7 @@ from typing import Any, Final
 from kraal.cluster.assignment.leader import GroupPlan, JoinResult, apply_assignment, plan_group
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
-from kraal.cluster.views.rebalances import Rebalance, rebalance_of, with_latest
+from kraal.cluster.views.rebalances import Rebalance, describe_rebalance, with_latest
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Generation, WorkerId
 from kraal.protocol.group import GroupAssignment, GroupProtocol, WorkerMetadata
@@ -77,7 +77,7 @@ class Leader:
             previous=self.plan,
         )
         self.plan, self.state = plan, plan.state
-        latest = rebalance_of(
+        latest = describe_rebalance(
             plan, generation=Generation(self.generation), leader_url=url_of("w1"), now_ms=PLANNED_MS
         )
         self.rebalances = with_latest(self.rebalances, latest)

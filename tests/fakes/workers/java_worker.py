@@ -13,7 +13,7 @@ from kraal.broker.broker import free_port
 from kraal.jars.java import find_java
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from scripts.harness.java_connect import class_path, plugins_of
+from scripts.harness.java_connect import class_path, prepare_plugins
 from tests.fakes.kafka.releases import worker_version
 
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -61,7 +61,7 @@ class JavaWorker(WorkerProcess):
         self._listens = f"http://127.0.0.1:{free_port()}"
         self.properties |= {"listeners": self._listens, "plugin.discovery": "service_load"}
         if self._plugin_path:
-            plugins = plugins_of(self._plugin_path, self._version, self.directory / "plugins")
+            plugins = prepare_plugins(self._plugin_path, self._version, self.directory / "plugins")
             self.properties["plugin.path"] = plugins
         super().launch()
 

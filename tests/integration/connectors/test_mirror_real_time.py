@@ -12,7 +12,7 @@ import pytest
 
 from kraal.connectors.mirror.topics import source_partition
 from kraal.engine.api import BatchDone, Failed, Held, Stopped
-from kraal.engine.session.slots import slots_of
+from kraal.engine.session.slots import count_slots
 from kraal.engine.source import refused
 from kraal.engine.streaming import real_time_executor
 from kraal.plugins.api import TopicPartition
@@ -95,7 +95,7 @@ def test_records_flow_through_pauses_and_over_batches_and_each_comes_once(stage:
 
 
 def test_a_query_that_would_leave_other_tasks_no_slot_is_refused(stage: Stage, spark: Any) -> None:
-    count = slots_of(spark.sparkContext)
+    count = count_slots(spark.sparkContext)
     topic = stage.topic(partitions=count)
     stage.create(f"west.{topic}", count)
     opening = real_time(stage, ",".join(f"{topic}-{n}" for n in range(count))).open()
@@ -110,7 +110,7 @@ def test_batches_become_smaller_for_a_topic_whose_limit_cannot_be_read(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(real_time_executor, "reader_of", lambda *_: dict.fromkeys)
+    monkeypatch.setattr(real_time_executor, "make_reader", lambda *_: dict.fromkeys)
     monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
     topic, values = stage.topic(), [secrets.token_hex(75) for _ in range(300)]
     stage.create(f"west.{topic}", settings={"max.message.bytes": "20000"})

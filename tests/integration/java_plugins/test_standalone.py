@@ -10,7 +10,7 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
-from scripts.harness.java_connect import CURRENT, plugins_of
+from scripts.harness.java_connect import CURRENT, prepare_plugins
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import START_TIMEOUT_S, java_standalone
 from tests.integration.java_plugins.flows import (
@@ -71,7 +71,7 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
 
     java_dir = tmp_path / "java"
     java_dir.mkdir()
-    plugins = plugins_of(worker_properties["plugin.path"], CURRENT, java_dir / "plugins")
+    plugins = prepare_plugins(worker_properties["plugin.path"], CURRENT, java_dir / "plugins")
     own = {"plugin.path": plugins, "offset.storage.file.filename": str(worker.offset_file)}
     java = java_standalone(kafka.bootstrap, java_dir, worker_properties | own)
     try:

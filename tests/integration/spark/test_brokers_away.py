@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraal.broker.broker import free_port
-from kraal.engine.executor import result_of
+from kraal.engine.executor import run_job
 from kraal.plugins.api import RetriableError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_a_read_that_finds_no_broker_is_to_be_tried_again(
         ranges = {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":0}}', "endingOffsets": '{"t":{"0":9}}'}
         frame.options(**ranges).load().write.format("noop").mode("append").save()
 
-    outcome = result_of(read)
+    outcome = run_job(read)
     assert isinstance(outcome, RetriableError), repr(outcome)
     assert str(outcome).startswith("org.apache.kafka.common.errors.TimeoutException")
 
@@ -49,6 +49,6 @@ def test_a_write_that_finds_no_broker_is_to_be_tried_again(
         frame = spark.createDataFrame([("v",)], "value string").coalesce(1)
         frame.write.format("kafka").options(**nobody, topic="t").mode("append").save()
 
-    outcome = result_of(write)
+    outcome = run_job(write)
     assert isinstance(outcome, RetriableError), repr(outcome)
     assert str(outcome).startswith("org.apache.kafka.common.errors.TimeoutException")

@@ -76,7 +76,7 @@ def test_batches_become_smaller_for_a_topic_whose_limit_cannot_be_read(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 300
-    monkeypatch.setattr(executor_module, "reader_of", lambda *_: dict.fromkeys)
+    monkeypatch.setattr(executor_module, "make_reader", lambda *_: dict.fromkeys)
     monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
     monkeypatch.setattr(refused, "MAX_SPLIT_REFUSALS", 1)
     topic = small_topic(stage)

@@ -7,7 +7,7 @@ from typing import Any
 from actors.runtime.mailbox import Ask
 from kraal.cluster.state.status_replay import apply_status
 from kraal.cluster.state.statuses import StatusState
-from kraal.core.ids import ConnectorName, Instance, TaskId, connector_of
+from kraal.core.ids import ConnectorName, Instance, TaskId, get_connector
 from kraal.journal.authors import (
     ConfigWritten,
     Effect,
@@ -35,7 +35,7 @@ def journal(worker: EmbeddedWorker | ClusterWorker) -> Journal:
 
 def entries(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[StateEntry]:
     task = instance.task if isinstance(instance, TaskId) else None
-    stored = journal(worker).states.read(connector_of(instance)).entries
+    stored = journal(worker).states.read(get_connector(instance)).entries
     return [entry for entry in stored if entry.task == task]
 
 

@@ -131,7 +131,7 @@ def test_paused_tasks_stay_paused_when_spark_is_lost(seed: int) -> None:
     assert worker.states(NAME) == ["PAUSED"] * 3
     worker.fake.recover()
     worker.run()
-    assert worker.fake.run_of(T0) is None, "a new run would read before it is told to pause"
+    assert worker.fake.find_run(T0) is None, "a new run would read before it is told to pause"
     worker.fake.feed(T0, 3)
     worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
     worker.run()

@@ -142,7 +142,7 @@ def test_the_life_of_a_sink(seed: int) -> None:
         "put_batch_avg_time_ms": 0,
     }
     assert of_task(scrape, SOURCE) == {}
-    run = worker.fake.run_of(T0)
+    run = worker.fake.find_run(T0)
     assert run is not None
     run.spec.backlog(7)
     assert of_task(metrics(worker), "kraal_task_")["backlog_records"] == 7
@@ -179,7 +179,7 @@ def test_a_sink_s_commit_that_is_tried_again(seed: int) -> None:
     worker.run()
     assert of_task(metrics(worker), TASK)["offset_commit_failure_percentage"] == 1
     worker.advance(2)
-    run = engine.run_of(T0)
+    run = engine.find_run(T0)
     assert isinstance(run, _SlowToCommit)
     run.commit_again()
     worker.run()

@@ -146,7 +146,7 @@ def test_a_deleted_connector_leaves_no_status_and_no_topics(worker: EmbeddedWork
     with pytest.raises(NotFound):
         worker.status(NAME)
     assert view.active_topics(worker.snapshot, NAME) == {NAME: {"topics": []}}
-    assert worker.fake.run_of(T0) is None
+    assert worker.fake.find_run(T0) is None
 
 
 def test_a_changed_config_restarts_the_tasks_and_an_identical_one_only_the_connector(
@@ -303,20 +303,20 @@ def test_a_graceful_end_writes_unassigned_for_all(worker: EmbeddedWorker) -> Non
     worker.ask(ShutDown())
     worker.run()
     assert worker.states(NAME) == ["UNASSIGNED"] * 3
-    assert worker.fake.run_of(T0) is None
+    assert worker.fake.find_run(T0) is None
 
 
 def test_a_task_that_does_not_stop_in_time_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, config())
-    run = worker.fake.run_of(T0)
+    run = worker.fake.find_run(T0)
     assert run is not None
     monkeypatch.setattr(run, "hold", lambda: None)
     worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
     worker.advance(4)
-    assert worker.fake.run_of(T0) is not None
+    assert worker.fake.find_run(T0) is not None
     worker.advance(2)
-    assert worker.fake.run_of(T0) is None
+    assert worker.fake.find_run(T0) is None
     assert worker.states(NAME) == ["STOPPED"]
 
 

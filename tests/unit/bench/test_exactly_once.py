@@ -9,7 +9,7 @@ from scripts.bench.data import busy100, busy100_exactly_once
 from scripts.bench.data.exactly_once import Committed, first_running
 from scripts.bench.report import Wanted
 from scripts.harness.group import Status
-from scripts.harness.lines import number_of, write_lines
+from scripts.harness.lines import parse_number, write_lines
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.topics import Reader
 
@@ -69,7 +69,7 @@ def test_as_many_offsets_as_lines_are_not_enough() -> None:
 def test_the_number_of_a_line(tmp_path: Path) -> None:
     write_lines(tmp_path / "lines", 3, first=41)
     lines = (tmp_path / "lines").read_bytes().splitlines()
-    assert [number_of(line) for line in lines] == [41, 42, 43]
+    assert [parse_number(line) for line in lines] == [41, 42, 43]
 
 
 def test_the_time_starts_when_the_task_runs_first() -> None:

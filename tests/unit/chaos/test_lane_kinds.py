@@ -21,7 +21,7 @@ from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.members import _LANES, Member, Members
 from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import Heavy, HeavyStep, schedule
-from scripts.chaos_run.spark_ui import lanes_of
+from scripts.chaos_run.spark_ui import assign_lanes
 from scripts.chaos_run.timeline import Timeline
 
 DEADLINE_S = 1_000.0
@@ -167,7 +167,7 @@ def test_only_running_jobs_of_lanes_are_found() -> None:
         {"jobId": 3, "status": "RUNNING", "jobGroup": "numbers-0#1"},
         {"jobId": 4, "status": "RUNNING"},
     ]
-    assert lanes_of(jobs) == [1]
+    assert assign_lanes(jobs) == [1]
 
 
 def test_lane_events_in_the_worker_log_are_counted(tmp_path: Path) -> None:

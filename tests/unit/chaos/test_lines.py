@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from scripts.chaos_run.lines import judge, line, number_of, out_of_order
+from scripts.chaos_run.lines import judge, line, out_of_order, parse_number
 
 
 def texts(*numbers: int) -> list[bytes]:
@@ -13,7 +13,7 @@ def texts(*numbers: int) -> list[bytes]:
 
 @pytest.mark.parametrize("number", [0, 7, 9_999_999_999])
 def test_a_line_knows_its_number(number: int) -> None:
-    assert number_of("pipe-0", line("pipe-0", number)[:-1]) == number
+    assert parse_number("pipe-0", line("pipe-0", number)[:-1]) == number
 
 
 def test_lines_of_one_pipe_are_all_of_one_length() -> None:
@@ -34,7 +34,7 @@ def test_lines_of_one_pipe_are_all_of_one_length() -> None:
     ],
 )
 def test_damaged_torn_and_foreign_lines_do_not_count(text: bytes) -> None:
-    assert number_of("pipe-0", text) is None
+    assert parse_number("pipe-0", text) is None
 
 
 @pytest.mark.parametrize(

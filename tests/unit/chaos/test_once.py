@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kraal.broker.records import BrokerRecord
-from kraal.connectors.frames.range_files import name_of, parse
+from kraal.connectors.frames.range_files import make_name, parse
 from kraal.plugins.api import TopicPartition
 from scripts.chaos_run.kinds.once import behind, contents, faults, range_files
 from scripts.chaos_run.kinds.targets import repeated
@@ -23,7 +23,7 @@ RECORDS = [
 def folder(path: Path, *files: tuple[int, int, int]) -> Path:
     for partition, first, end in files:
         lines = b"".join(b"%d-%d\n" % (partition, offset) for offset in range(first, end))
-        (path / name_of(TopicPartition("t", partition), (first, end), ".txt")).write_bytes(lines)
+        (path / make_name(TopicPartition("t", partition), (first, end), ".txt")).write_bytes(lines)
     return path
 
 
@@ -56,7 +56,7 @@ def test_reports_a_record_that_is_in_two_files_or_in_no_file(
 
 def test_reports_a_file_with_unexpected_records(tmp_path: Path) -> None:
     path = folder(tmp_path, *ALL)
-    name = name_of(TopicPartition("t", 0), (0, 3), ".txt")
+    name = make_name(TopicPartition("t", 0), (0, 3), ".txt")
     (path / name).write_bytes(b"0-0\n0-2\n")
     assert faults(RECORDS, contents(path)) == [f"{name} has other records than the topic"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.connectors.frames.range_files import name_of
+from kraal.connectors.frames.range_files import make_name
 from kraal.plugins.api import TopicPartition
 from kraal.plugins.registry import Registry
 from scripts.chaos_run.kinds import plugins
@@ -20,7 +20,7 @@ def pipe(directory: Path, target: Target) -> Pipe:
 
 
 def put(made: Pipe, partition: int, first: int, numbers: range) -> None:
-    name = name_of(TopicPartition("p", partition), (first, first + len(numbers)), ".txt")
+    name = make_name(TopicPartition("p", partition), (first, first + len(numbers)), ".txt")
     (made.sink_file / name).write_bytes(b"".join(line("p", number) for number in numbers))
 
 

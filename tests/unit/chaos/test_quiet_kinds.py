@@ -16,7 +16,7 @@ from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds import hostile, small_topic, starve
 from scripts.chaos_run.kinds.orders import Orders
 from scripts.chaos_run.kinds.scene import Scene
-from scripts.chaos_run.kinds.standstill import LIMIT_S, Standstill, reasons_of
+from scripts.chaos_run.kinds.standstill import LIMIT_S, Standstill, list_reasons
 from scripts.chaos_run.members import Member
 from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import Heavy, HeavyStep
@@ -196,7 +196,7 @@ FAILED = {
     ],
 )
 def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any], reasons: list[str]) -> None:
-    assert reasons_of(connector) == reasons
+    assert list_reasons(connector) == reasons
 
 
 def test_standstill_without_a_reason_is_noted_once(world: World) -> None:

@@ -21,7 +21,7 @@ from scripts.chaos_run.schedule import (
     Heavy,
     Request,
     choose,
-    kind_of,
+    get_kind,
     schedule,
 )
 
@@ -114,7 +114,7 @@ def test_faults_can_be_chosen() -> None:
 def test_faults_can_come_before_all_others() -> None:
     first = ["overlap-frozen", "move-back"]
     steps = schedule(1, HOUR_S, 3, first=first).heavy
-    assert [kind_of(step.fault) for step in steps[:2]] == first
+    assert [get_kind(step.fault) for step in steps[:2]] == first
     assert {step.fault for step in steps[: len(Heavy)]} == set(Heavy)
     assert steps != schedule(1, HOUR_S, 3).heavy
 
@@ -136,8 +136,8 @@ def test_a_slow_target_is_slow_for_several_batches() -> None:
 
 def test_every_fault_has_a_name_for_the_command_line() -> None:
     for fault in Heavy:
-        assert {step.fault for step in schedule(1, HOUR_S, 3, [kind_of(fault)]).heavy} == {fault}
-        assert kind_of(fault) in KINDS
+        assert {step.fault for step in schedule(1, HOUR_S, 3, [get_kind(fault)]).heavy} == {fault}
+        assert get_kind(fault) in KINDS
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kraal.config.connector.sink import check_topics
 from kraal.config.hidden import credentials_within
 from kraal.config.secret_keys import secret_values
 from kraal.config.values import split_list
-from kraal.config.variables import Variable, has_variable, substitute, variables_of
+from kraal.config.variables import Variable, find_variables, has_variable, substitute
 from kraal.core.secrets import Secrets
 from kraal.plugins.versions import allows, mismatch
 
@@ -35,11 +35,11 @@ def test_variables(text: str) -> None:
     with a_moment():
         assert substitute(text, {Variable("a", "", "b"): "${a:b}"}) == text
         assert has_variable(text) is text.endswith("}")
-        assert len(list(variables_of({"key": text}))) == text.count("}")
+        assert len(list(find_variables({"key": text}))) == text.count("}")
 
 
 def test_the_first_brace_ends_a_variable_and_a_variable_needs_a_colon() -> None:
-    variables = variables_of({"key": "${a}${b:c} ${d:${e:f:g}} }${:} ${h:i"})
+    variables = find_variables({"key": "${a}${b:c} ${d:${e:f:g}} }${:} ${h:i"})
     assert list(variables) == [Variable("b", "", "c"), Variable("d", "${e", "f:g"), Variable("", "", "")]
 
 

@@ -16,7 +16,7 @@ from kraal.config.java_regex import compile_pattern, java_regex, refusal
 from kraal.config.patterns import MAX_TEXT_LENGTH
 from kraal.config.providers import EnvVarConfigProvider
 from kraal.connectors.mirror.config import MIRROR
-from kraal.connectors.mirror.topics import choice_of
+from kraal.connectors.mirror.topics import make_choice
 from kraal.core.errors import PatternTooSlow
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
@@ -75,7 +75,7 @@ def mirror(key: str) -> dict[str, str]:
 def create_topic() -> object:
     rules = read_rules(creation())
     assert rules is not None
-    return rules.group_of(TOPIC)
+    return rules.find_group(TOPIC)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def create_topic() -> object:
         pytest.param(lambda: predicate().known(Columns(topic=TOPIC)), id="TopicNameMatches by columns"),
         pytest.param(create_topic, id="topic.creation"),
         pytest.param(
-            lambda: choice_of(MIRROR.parse(mirror("topics"))).includes(TOPIC), id="a mirror's topics"
+            lambda: make_choice(MIRROR.parse(mirror("topics"))).includes(TOPIC), id="a mirror's topics"
         ),
         pytest.param(
-            lambda: choice_of(MIRROR.parse(mirror("topics.exclude"))).includes(TOPIC), id="topics.exclude"
+            lambda: make_choice(MIRROR.parse(mirror("topics.exclude"))).includes(TOPIC), id="topics.exclude"
         ),
         pytest.param(
             lambda: EnvVarConfigProvider({TOPIC: ""}).configure({"allowlist.pattern": EVIL}), id="allowlist"

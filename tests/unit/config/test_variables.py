@@ -6,7 +6,7 @@ import pytest
 
 from kraal.config.key import ConfigType, Key
 from kraal.config.secret_keys import secret_values
-from kraal.config.variables import Resolved, Variable, has_variable, substitute, variables_of
+from kraal.config.variables import Resolved, Variable, find_variables, has_variable, substitute
 
 VALUES = {
     Variable("file", "/etc/db", "password"): "hunter2hunter2",
@@ -50,7 +50,7 @@ def test_a_value_that_looks_like_a_variable_is_not_resolved_again() -> None:
 
 def test_a_path_may_hold_what_a_key_may_not() -> None:
     """As in Java: the path ends at the second colon, the rest is the key."""
-    assert list(variables_of({"a": "${p:/x:y:z}", "b": None, "c": "${p:k}"})) == [
+    assert list(find_variables({"a": "${p:/x:y:z}", "b": None, "c": "${p:k}"})) == [
         Variable("p", "/x", "y:z"),
         Variable("p", "", "k"),
     ]

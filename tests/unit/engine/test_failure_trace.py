@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kraal.engine.executor import JobResult, result_of
+from kraal.engine.executor import JobResult, run_job
 from kraal.engine.failure_trace import LIMIT, failure_trace, is_bridge_failure, one_line
 from kraal.plugins.api import RetriableError
 
@@ -79,7 +79,7 @@ def test_a_job_that_failed_for_brokers_that_were_away_is_run_again(*, text: str,
         def job() -> JobResult:
             raise failed  # noqa: B023 - called in the same turn
 
-        outcome = result_of(job)
+        outcome = run_job(job)
         assert isinstance(outcome, RetriableError) is away
         if isinstance(outcome, RetriableError):
             assert (str(outcome), outcome.__cause__) == (text, error)

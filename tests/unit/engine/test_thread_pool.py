@@ -21,7 +21,7 @@ from kraal.engine import timer as poller_module
 from kraal.engine.api import BatchDone, Failed, Opened, RunEvent, Stopped, TaskSpec
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.task_run import TaskRun
-from kraal.engine.thread_pool import Owner, Pool, stack_of
+from kraal.engine.thread_pool import Owner, Pool, describe_stack
 from kraal.engine.timer import TimerThread
 from tests.unit.engine.test_run_retries import Threads
 
@@ -294,6 +294,6 @@ def test_no_garbage_is_collected_while_frames_are_read(monkeypatch: pytest.Monke
         return real()
 
     monkeypatch.setattr(sys, "_current_frames", frames)
-    assert "test_no_garbage" in stack_of(threading.current_thread())
+    assert "test_no_garbage" in describe_stack(threading.current_thread())
     assert seen == [False]
     assert gc.isenabled()

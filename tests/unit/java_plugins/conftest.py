@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from kraal.java_plugins.catalog import parse_catalog
-from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.connector import make_classes
 from kraal.java_plugins.hosts import PluginHosts
 from kraal.plugins.registry import Registry
 from tests.unit.java_plugins.catalogs import CATALOG
@@ -26,4 +26,4 @@ def hosts(host: FakeHost) -> FakeHosts:
 
 @pytest.fixture
 def registry(hosts: FakeHosts) -> Registry:
-    return Registry.of({}).with_java(classes_of(parse_catalog(CATALOG), cast("PluginHosts", hosts)))
+    return Registry.of({}).with_java(make_classes(parse_catalog(CATALOG), cast("PluginHosts", hosts)))

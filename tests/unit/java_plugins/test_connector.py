@@ -14,7 +14,7 @@ import pytest
 from kraal.config.key import ConfigDef, ConfigType
 from kraal.core.errors import BadRequest, PluginFailed
 from kraal.core.offsets import SourcePartition
-from kraal.java_plugins.catalog import UNUSED_S, digest_of, parse_catalog, read_cached, store
+from kraal.java_plugins.catalog import UNUSED_S, compute_digest, parse_catalog, read_cached, store
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.plugins.entries import PluginKind
@@ -218,15 +218,15 @@ def test_the_cache_is_found_until_a_file_changes(tmp_path: Path, monkeypatch: py
     jar.parent.mkdir(parents=True)
     jar.write_bytes(b"1")
     place = [str(tmp_path / "plugins")]
-    first = digest_of(place, "hybrid_warn")
+    first = compute_digest(place, "hybrid_warn")
     assert read_cached(first) is None
     store(first, CATALOG)
-    plugins = read_cached(digest_of(place, "hybrid_warn"))
+    plugins = read_cached(compute_digest(place, "hybrid_warn"))
     assert plugins is not None
     assert [each.class_name for each in plugins] == [each["class"] for each in json.loads(CATALOG)]
-    assert digest_of(place, "service_load") != first
+    assert compute_digest(place, "service_load") != first
     jar.write_bytes(b"22")
-    assert read_cached(digest_of(place, "hybrid_warn")) is None
+    assert read_cached(compute_digest(place, "hybrid_warn")) is None
 
 
 def test_a_cache_that_cannot_be_written_costs_only_another_scan(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kraal.java_plugins.parts import options_of, worker_properties
+from kraal.java_plugins.parts import list_options, worker_properties
 
 JMX = "org.apache.kafka.common.metrics.JmxReporter"
 
@@ -27,9 +27,9 @@ def test_config_providers_stay_with_the_python_worker() -> None:
 def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for_jmx() -> None:
     port = [f"-Dcom.sun.management.jmxremote.{name}=9999" for name in ("port", "rmi.port")]
     worker = {"plugins.jvm.options": " ".join(["-Xmx1G", *port, "-Da.b=c"])}
-    assert list(options_of(worker))[-4:] == ["-Xmx1G", *port, "-Da.b=c"]
-    assert list(options_of(worker, is_shared=False))[-2:] == ["-Xmx1G", "-Da.b=c"]
-    assert not {*port} & {*options_of(worker, is_shared=False)}
+    assert list(list_options(worker))[-4:] == ["-Xmx1G", *port, "-Da.b=c"]
+    assert list(list_options(worker, is_shared=False))[-2:] == ["-Xmx1G", "-Da.b=c"]
+    assert not {*port} & {*list_options(worker, is_shared=False)}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for
     ],
 )
 def test_a_jvm_has_one_collector_which_the_user_may_choose(settings: str, collector: str) -> None:
-    options = options_of({"plugins.jvm.options": settings} if settings else {})
+    options = list_options({"plugins.jvm.options": settings} if settings else {})
     assert [each for each in options if re.fullmatch(r"-XX:\+Use\w+(?<!System)GC", each)] == [collector]
 
 
@@ -51,7 +51,7 @@ def test_a_collector_of_the_environment_stays_the_only_one(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "-Da=b -XX:+UseG1GC")
-    assert not [each for each in options_of({}) if each.endswith("GC")]
+    assert not [each for each in list_options({}) if each.endswith("GC")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from kraal.config.clients.overrides import OverrideRequest
 from kraal.core.errors import BadRequest, ConfigInvalid, PluginFailed, ProviderFailed, Unavailable
 from kraal.java_plugins.catalog import parse_catalog
-from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.connector import make_classes
 from kraal.java_plugins.hosts import PluginHosts
 from kraal.java_plugins.services import CALL_TIMEOUT_S, Asking, JavaPolicy, open_services
 from kraal.plugins.config_providers import Providers
@@ -145,15 +145,15 @@ def test_provider_error_names_the_request_and_includes_the_java_stack(
 
 def plugins_of(host: FakeHost) -> ProvidedPlugins:
     plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
-    registry = Registry.of({}).with_java(classes_of(plugins, cast("PluginHosts", FakeHosts(host))))
+    registry = Registry.of({}).with_java(make_classes(plugins, cast("PluginHosts", FakeHosts(host))))
     return ProvidedPlugins(registry, Worker(), opened(host))
 
 
 def test_the_herder_never_waits_for_the_process(host: FakeHost) -> None:
     plugins = plugins_of(host)
-    assert plugins.kind_of({"connector.class": "com.example.Source", "x": "${vault:p:k}"}) == "source"
-    assert plugins.kind_of({"connector.class": "${vault:p:k}"}) == "unknown"
-    assert plugins.version_of({"connector.class": "${vault:p:k}"}) is None
+    assert plugins.connector_type({"connector.class": "com.example.Source", "x": "${vault:p:k}"}) == "source"
+    assert plugins.connector_type({"connector.class": "${vault:p:k}"}) == "unknown"
+    assert plugins.connector_version({"connector.class": "${vault:p:k}"}) is None
     assert (host.requests, host.waited) == ([], 0)
 
 
@@ -203,7 +203,7 @@ def test_a_policy_is_asked_about_each_client_of_a_connector(host: FakeHost) -> N
     host.while_waited = [host.up]
     host.answers["validate"] = "[]"
     plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
-    registry = Registry.of({}).with_java(classes_of(plugins, cast("PluginHosts", FakeHosts(host))))
+    registry = Registry.of({}).with_java(make_classes(plugins, cast("PluginHosts", FakeHosts(host))))
     value_ = {
         "name": "linger.ms",
         "value": "7",

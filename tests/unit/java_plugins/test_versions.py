@@ -10,7 +10,7 @@ import pytest
 from kraal.converters.primitive.string import StringConverter
 from kraal.core.errors import BadRequest
 from kraal.java_plugins.catalog import parse_catalog
-from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.connector import make_classes
 from kraal.java_plugins.hosts import PluginHosts
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import describe_plugin, validate_connector
@@ -38,7 +38,7 @@ def test_a_connector_has_the_version_that_its_config_wants(registry: Registry) -
 
 def test_the_same_version_in_two_places_is_two_plugins(hosts: FakeHosts) -> None:
     twice = json.dumps([plugin("com.example.A", "sink", location=f"file:/{at}/") for at in "ab"])
-    registry = Registry.of({}).with_java(classes_of(parse_catalog(twice), cast("PluginHosts", hosts)))
+    registry = Registry.of({}).with_java(make_classes(parse_catalog(twice), cast("PluginHosts", hosts)))
     assert registry.versions("com.example.A") == ("2.0", "2.0")
 
 
@@ -74,7 +74,7 @@ def test_configs_are_checked_by_the_keys_of_the_version(
 
 
 def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(hosts: FakeHosts) -> None:
-    java = classes_of(parse_catalog(CATALOG), cast("PluginHosts", hosts))
+    java = make_classes(parse_catalog(CATALOG), cast("PluginHosts", hosts))
     python_classes = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
     registry = Registry.of(python_classes).with_java(java)
     config = NAMED | {"key.converter": next(iter(python_classes)), "key.converter.plugin.version": "4.4.0"}

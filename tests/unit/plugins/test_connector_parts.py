@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from kraal.java_plugins.catalog import parse_catalog
-from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.connector import make_classes
 from kraal.java_plugins.hosts import PluginHosts
-from kraal.plugins.connector_parts import parts_of
+from kraal.plugins.connector_parts import list_parts
 from kraal.plugins.registry import Registry
 from tests.unit.java_plugins.catalogs import CATALOG
 from tests.unit.java_plugins.fake_host import FakeHosts
@@ -27,7 +27,7 @@ NAMED: dict[str, str | None] = {
 
 @pytest.fixture
 def registry() -> Registry:
-    return shipped().with_java(classes_of(parse_catalog(CATALOG), cast("PluginHosts", FakeHosts())))
+    return shipped().with_java(make_classes(parse_catalog(CATALOG), cast("PluginHosts", FakeHosts())))
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def registry() -> Registry:
 def test_parts_have_the_versions_that_the_config_wants(
     registry: Registry, config: dict[str, str | None], connector: str, converter: str | None, transform: str
 ) -> None:
-    parts = [(each.part, each.class_name, each.version) for each in parts_of(registry, NAMED | config, {})]
+    parts = [(each.part, each.class_name, each.version) for each in list_parts(registry, NAMED | config, {})]
     assert parts == [
         ("connector", "com.example.OldSource", connector),
         ("key.converter", "com.example.Both", converter),
         ("value.converter", "org.apache.kafka.connect.json.JsonConverter", "4.4.0"),
         ("transforms.x.type", "com.example.Change", transform),
     ]
-    assert {each.runtime for each in parts_of(registry, NAMED, {})} == {"java"}
+    assert {each.runtime for each in list_parts(registry, NAMED, {})} == {"java"}
 
 
 def test_parts_of_a_connector_in_python(registry: Registry) -> None:
     config = {"connector.class": "FileStreamSource", "predicates": "p", "predicates.p.type": "NoSuch"}
-    connector, predicate = parts_of(registry, config, {})
+    connector, predicate = list_parts(registry, config, {})
     assert (connector.class_name, connector.runtime) == (
         "org.apache.kafka.connect.file.FileStreamSourceConnector",
         "python",
@@ -76,7 +76,7 @@ def test_the_java_chain_of_a_connector_in_python_is_told(
     registry: Registry, config: dict[str, str | None], converters: dict[str, str]
 ) -> None:
     written = {"connector.class": "FileStreamSource", "value.converter": "JsonConverter"} | config
-    connector, value, *_ = parts_of(registry, written, converters)
+    connector, value, *_ = list_parts(registry, written, converters)
     assert (connector.runtime, value.runtime, value.version) == ("python", "java", "4.4.0")
 
 
@@ -84,4 +84,4 @@ def test_the_java_chain_of_a_connector_in_python_is_told(
     "config", [{}, {"connector.class": "NoSuch"}, NAMED | {"connector.plugin.version": "[7,8]"}]
 )
 def test_an_unknown_connector_has_no_parts(registry: Registry, config: dict[str, str | None]) -> None:
-    assert parts_of(registry, config, {}) == []
+    assert list_parts(registry, config, {}) == []

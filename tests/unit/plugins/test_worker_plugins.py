@@ -25,7 +25,9 @@ PLUGINS = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS))
 
 
 def test_the_kind_of_a_config_follows_from_its_class() -> None:
-    kinds = [PLUGINS.kind_of({"connector.class": c}) for c in (FAKE_SOURCE, FAKE_SINK, "no.such", None)]
+    kinds = [
+        PLUGINS.connector_type({"connector.class": c}) for c in (FAKE_SOURCE, FAKE_SINK, "no.such", None)
+    ]
     assert kinds == ["source", "sink", "unknown", "unknown"]
 
 
@@ -92,8 +94,8 @@ def value_of(infos: ConfigInfos, key: str) -> ConfigValueInfo:
 
 
 def test_a_class_may_be_a_variable() -> None:
-    assert KEPT.kind_of({"connector.class": "${k:class}"}) == "source"
-    assert KEPT.kind_of({"connector.class": "${k:broken:class}"}) == "unknown"
+    assert KEPT.connector_type({"connector.class": "${k:class}"}) == "source"
+    assert KEPT.connector_type({"connector.class": "${k:broken:class}"}) == "unknown"
 
 
 def test_a_config_is_checked_with_values_and_described_with_variables() -> None:

@@ -68,7 +68,9 @@ def test_plugins_of_a_worker_are_copied_with_the_present_names(
     jar(tmp_path / "plugins" / "one" / "plugin.jar", {"A.class": former})
     jar(tmp_path / "plugins" / "one" / "kafka-clients-3.9.2.jar", {"A.class": former})
     (tmp_path / "plugins" / "one" / "notes.txt").write_text("notes")
-    copy = Path(java_connect.plugins_of(str(tmp_path / "plugins"), java_connect.CURRENT, tmp_path / "copies"))
+    copy = Path(
+        java_connect.prepare_plugins(str(tmp_path / "plugins"), java_connect.CURRENT, tmp_path / "copies")
+    )
     contents = {path.name: path for path in copy.rglob("*.*")}
     with zipfile.ZipFile(contents["plugin.jar"]) as plugin:
         assert present in plugin.read("A.class")

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from kraal.converters.json.converter import JsonConverter
-from kraal.engine.columns.parts import column_of
+from kraal.engine.columns.parts import make_column
 from kraal.engine.columns.source import SourceColumns, given_by, is_doubt
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
@@ -192,6 +192,6 @@ def written(at: int, case: Golden) -> list[Any]:
     return [
         F.lit(None).cast("binary").alias(name)
         if part.is_nothing
-        else json_converter().from_connect(F.lit("t"), column_of(part), part.schema).alias(name)
+        else json_converter().from_connect(F.lit("t"), make_column(part), part.schema).alias(name)
         for name, part in zip(names(at), (case.out.key, case.out.value), strict=True)
     ]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from kraal.engine.columns.parts import column_of
+from kraal.engine.columns.parts import make_column
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.columns import Columns, Part
 from kraal.plugins.model.records import DataException, Float32, Record, Struct
@@ -127,7 +127,7 @@ def test_every_expression_is_the_same_both_ways(spark: SparkSession, rows: list[
         doubt = F.coalesce(doubt, F.lit(False))  # noqa: FBT003 - as above
         chosen += [
             doubt.alias(f"doubt{at}"),
-            F.when(~doubt, column_of(out.value.fields["x"])).alias(f"x{at}"),
+            F.when(~doubt, make_column(out.value.fields["x"])).alias(f"x{at}"),
         ]
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     try:

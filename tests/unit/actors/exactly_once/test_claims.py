@@ -24,7 +24,7 @@ from kraal.core.offsets import Shown
 from kraal.core.records import Entry
 from kraal.protocol.records import TaskCountRecord, decode, encode
 from kraal.testing._simulation.cluster import EmbeddedCluster
-from kraal.testing._simulation.engine import partition_of
+from kraal.testing._simulation.engine import make_partition
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.transactions import FakeTransactions
 
@@ -263,7 +263,7 @@ def test_former_tasks_on_a_frozen_worker_do_not_overwrite_initial_offsets(
     cluster.create(X, config(6))
     cluster.settle()
     frozen = next(w for w in cluster.awake if w is not cluster.leader)
-    former = {task: frozen.engine.run_of(task) for task in sorted(frozen.engine.running)}
+    former = {task: frozen.engine.find_run(task) for task in sorted(frozen.engine.running)}
     cluster.freeze(frozen)
     cluster.request(DeleteConnector(name=X))
     cluster.advance(30)  # its work is lost
@@ -279,7 +279,7 @@ def test_former_tasks_on_a_frozen_worker_do_not_overwrite_initial_offsets(
             assert run is not None
             assert run.spec.transactions is not None
             with contextlib.suppress(Fenced):
-                run.spec.transactions.commit({partition_of(task): {"position": 99}})
+                run.spec.transactions.commit({make_partition(task): {"position": 99}})
                 written.append(task)
     cluster.run_until(under_way.done, timeout_s=10)
     under_way.result()

@@ -15,7 +15,7 @@ def test_task_is_unassigned_with_the_reason_until_the_engine_has_started() -> No
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE})
     worker.run()
-    run = worker.fake.run_of(TASK)
+    run = worker.fake.find_run(TASK)
     assert run is not None
     run.await_engine(REASON)
     worker.run()

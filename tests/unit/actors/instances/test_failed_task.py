@@ -27,7 +27,7 @@ def test_the_run_of_a_failed_task_is_cancelled_when_the_task_ends(
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE})
     worker.run()
-    run = worker.fake.run_of(TASK)
+    run = worker.fake.find_run(TASK)
     assert run is not None
     run.fail("java.lang.Error: x")
     worker.run()

@@ -10,7 +10,7 @@ from actors import assembly
 from actors.messages.instances import StopInstance
 from actors.task import LEASE_RETRY_S
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.testing._simulation.engine import partition_of
+from kraal.testing._simulation.engine import make_partition
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -49,7 +49,7 @@ def written_before(config: dict[str, str | None], lease: Lease) -> EmbeddedWorke
 
 def stored(worker: EmbeddedWorker) -> object:
     """Return the stored position of the task."""
-    return worker.fake.committed.get(T0) or worker.offsets.load(NAME).get(partition_of(T0))
+    return worker.fake.committed.get(T0) or worker.offsets.load(NAME).get(make_partition(T0))
 
 
 @pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])

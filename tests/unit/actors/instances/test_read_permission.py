@@ -53,13 +53,13 @@ def test_task_takes_no_record_after_the_answer(
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_config_applies_to_records_after_the_answer(seed: int) -> None:
     worker = worker_with(SOURCE, seed)
-    former = worker.fake.run_of(T0)
+    former = worker.fake.find_run(T0)
     worker.ask(PutConfig(name=NAME, config={**SOURCE, "topic": "another"}))
     worker.fake.feed(T0, 1)
     assert worker.fake.written[T0] == [0]
     worker.run()
     assert worker.fake.written[T0] == [0, 1]
-    run = worker.fake.run_of(T0)
+    run = worker.fake.find_run(T0)
     assert run is not None
     assert run is not former
     assert run.spec.connector_config["topic"] == "another"

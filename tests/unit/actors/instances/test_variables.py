@@ -89,7 +89,7 @@ def all_text(worker: EmbeddedWorker) -> str:
 
 
 def task_passwords(worker: EmbeddedWorker) -> list[str]:
-    runs = [worker.fake.run_of(task) for task in (T0, T1)]
+    runs = [worker.fake.find_run(task) for task in (T0, T1)]
     return [run.spec.task_config["password"] for run in runs if run is not None]
 
 
@@ -98,7 +98,7 @@ def test_values_are_used_and_variables_are_stored_and_shown(seed: int) -> None:
     worker = worker_with(Keeper(), seed)
     worker.create(NAME, config())
     assert worker.states(NAME) == ["RUNNING"] * 3
-    run = worker.fake.run_of(T1)
+    run = worker.fake.find_run(T1)
     assert run is not None
     assert task_passwords(worker) == ["hunter2hunter2"] * 2
     assert run.spec.task_config["url"] == "db://me:hunter2hunter2@host"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kraal.cluster.views.assignments import group_assignments
-from kraal.cluster.views.rebalances import rebalance_of
+from kraal.cluster.views.rebalances import describe_rebalance
 from kraal.core.ids import Generation
 from kraal.protocol.group import GroupProtocol
 from tests.fakes.cluster.static_plans import Leader
@@ -61,7 +61,7 @@ def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, wor
 
 def test_earlier_rebalances_and_why_and_that_another_worker_led(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=0)
-    foreign = rebalance_of(None, generation=Generation(7), leader_url="http://w9:8083/", now_ms=0)
+    foreign = describe_rebalance(None, generation=Generation(7), leader_url="http://w9:8083/", now_ms=0)
     leader.rebalances = (foreign,)
     for name in ("w1", "w2"):
         leader.join(name)

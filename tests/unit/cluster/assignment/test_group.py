@@ -10,10 +10,10 @@ from kraal.cluster.assignment.leader import (
     GroupPlan,
     JoinResult,
     apply_assignment,
-    jobs_of,
     latest_offset,
+    list_jobs,
     plan_group,
-    work_of,
+    to_assignment,
 )
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
@@ -142,7 +142,7 @@ def test_every_member_receives_the_same_delay() -> None:
 
 def test_a_connector_with_inconsistent_task_configs_has_no_tasks() -> None:
     entry = ConnectorEntry(name=C1, config={}, task_count=3, inconsistent=True)
-    assert jobs_of(ClusterState(connectors={C1: entry})) == {Job(C1)}
+    assert list_jobs(ClusterState(connectors={C1: entry})) == {Job(C1)}
 
 
 OLD = GroupAssignment(
@@ -174,6 +174,6 @@ def test_m2_an_eager_member_keeps_nothing() -> None:
 
 
 def test_the_work_that_the_herder_receives() -> None:
-    assert work_of(OLD) == Assignment(
+    assert to_assignment(OLD) == Assignment(
         connectors=frozenset({C1}), tasks=frozenset({TaskId(C1, 0), TaskId(C1, 1)})
     )

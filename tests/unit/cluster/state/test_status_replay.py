@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.state.status_replay import (
     apply_status,
+    find_status,
     newer_statuses,
     put_entry,
     reset_topics,
@@ -18,7 +19,6 @@ from kraal.cluster.state.status_replay import (
     stale_statuses,
     stale_topics,
     status_entries,
-    status_of,
     tombstones,
     topic_entry,
 )
@@ -83,7 +83,7 @@ def test_a_late_unassigned_of_the_previous_owner_does_not_hide_a_running_task(
     state = after(
         put_entry(T0, status(stored[0], OTHER, stored[1])), put_entry(T0, status(State.UNASSIGNED, ME, late))
     )
-    replayed = status_of(state, T0)
+    replayed = find_status(state, T0)
     assert replayed is not None
     assert replayed.state is expected
 
@@ -155,7 +155,7 @@ def test_stale_are_statuses_of_what_is_not_configured_any_more() -> None:
     assert stale == ["status-task-x-1", "status-connector-gone", "status-task-gone-0"]
     clean = apply_status(state, log(*tombstones(stale), start=9)).state
     assert stale_statuses(config, clean, clean=nothing) == []
-    assert status_of(clean, T0) is not None
+    assert find_status(clean, T0) is not None
 
 
 def test_stale_are_also_statuses_that_differ_from_clean_states() -> None:

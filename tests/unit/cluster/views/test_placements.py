@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kraal.cluster.views.placements import placement_of
+from kraal.cluster.views.placements import describe_placement
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Instance, TaskId, WorkerId
 from tests.fakes.cluster.static_plans import PLANNED_MS, Leader, url_of
@@ -16,7 +16,7 @@ C1, C2 = ConnectorName("c1"), ConnectorName("c2")
 
 
 def kinds(snapshot: Snapshot, *instances: Instance) -> list[object]:
-    return [(placement_of(snapshot, each) or {}).get("kind") for each in instances]
+    return [(describe_placement(snapshot, each) or {}).get("kind") for each in instances]
 
 
 def test_static_and_new_work_name_their_worker_and_generation() -> None:
@@ -26,7 +26,7 @@ def test_static_and_new_work_name_their_worker_and_generation() -> None:
     leader.rebalance()
     snapshot = leader.snapshot()
     assert kinds(snapshot, C1, TaskId(C1, 0), TaskId(C1, 1)) == ["static", "static", "new"]
-    assert placement_of(snapshot, C1) == {
+    assert describe_placement(snapshot, C1) == {
         "kind": "static",
         "worker": url_of("w2"),
         "generation": 1,
@@ -43,7 +43,7 @@ def test_lost_work_waits_until_the_delay_ends() -> None:
     leader.rebalance()
     del leader.workers["w2"]
     leader.rebalance()
-    placement = placement_of(leader.snapshot(), C2)
+    placement = describe_placement(leader.snapshot(), C2)
     assert placement is not None
     assert (placement["kind"], placement["worker"]) == ("lost", None)
     assert placement["until_ms"] == PLANNED_MS + FIVE_MINUTES_MS
@@ -77,4 +77,4 @@ def test_worker_without_a_plan_knows_only_its_own_group(*, is_leader: bool, kind
     leader.join("w1")
     leader.rebalance()
     follower = replace(leader.snapshot(), plan=None, is_leader=False)
-    assert placement_of(follower, C1) is None
+    assert describe_placement(follower, C1) is None

@@ -8,7 +8,7 @@ from kraal.cluster.views.rebalances import (
     MAX_REASON_LENGTH,
     MAX_REBALANCES,
     Rebalance,
-    rebalance_of,
+    describe_rebalance,
     with_latest,
 )
 from kraal.core.ids import Generation
@@ -21,14 +21,14 @@ def test_a_leader_keeps_the_reason_and_the_delay_of_its_plan() -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     plan = replace(leader.rebalance(), why="joined: a", delay_ms=7)
-    rebalance = rebalance_of(plan, generation=Generation(3), leader_url=URL, now_ms=5)
+    rebalance = describe_rebalance(plan, generation=Generation(3), leader_url=URL, now_ms=5)
     assert rebalance.to_json() == {
         "generation": 3, "completed_ms": 5, "leader": URL, "reason": "joined: a", "delay_ms": 7,
     }  # fmt: skip
 
 
 def test_another_worker_does_not_know_them() -> None:
-    rebalance = rebalance_of(None, generation=Generation(3), leader_url=URL, now_ms=5)
+    rebalance = describe_rebalance(None, generation=Generation(3), leader_url=URL, now_ms=5)
     assert rebalance.to_json() == {
         "generation": 3, "completed_ms": 5, "leader": URL, "reason": None, "delay_ms": None,
     }  # fmt: skip
@@ -40,7 +40,9 @@ def test_a_reason_that_names_thousands_of_workers_is_cut_off() -> None:
     plan = leader.rebalance()
 
     def reason(why: str) -> str | None:
-        rebalance = rebalance_of(replace(plan, why=why), generation=Generation(1), leader_url=URL, now_ms=1)
+        rebalance = describe_rebalance(
+            replace(plan, why=why), generation=Generation(1), leader_url=URL, now_ms=1
+        )
         return rebalance.reason
 
     assert reason("x" * MAX_REASON_LENGTH) == "x" * MAX_REASON_LENGTH
@@ -50,6 +52,6 @@ def test_a_reason_that_names_thousands_of_workers_is_cut_off() -> None:
 def test_the_latest_comes_first_and_the_oldest_goes() -> None:
     kept: tuple[Rebalance, ...] = ()
     for number in range(MAX_REBALANCES + 2):
-        latest = rebalance_of(None, generation=Generation(number), leader_url=URL, now_ms=number)
+        latest = describe_rebalance(None, generation=Generation(number), leader_url=URL, now_ms=number)
         kept = with_latest(kept, latest)
     assert [each.generation for each in kept] == list(range(MAX_REBALANCES + 1, 1, -1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.connector.auto_restart import SUPERVISION, AutoRestart, Restarted, policy_of
+from kraal.config.connector.auto_restart import SUPERVISION, AutoRestart, Restarted, parse_policy
 from kraal.config.worker.distributed import parse_distributed
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
@@ -112,8 +112,8 @@ def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
     ],
 )
 def test_a_connectors_own_value_wins(config: dict[str, str], expected: AutoRestart) -> None:
-    assert policy_of(config, WORKER) == expected
+    assert parse_policy(config, WORKER) == expected
 
 
 def test_null_counts_for_nothing() -> None:
-    assert policy_of({"errors.auto.restart": None}, WORKER) is WORKER
+    assert parse_policy({"errors.auto.restart": None}, WORKER) is WORKER

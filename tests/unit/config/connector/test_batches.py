@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.connector.batches import Batches, batch_keys, batches_of, sql_settings
+from kraal.config.connector.batches import Batches, batch_keys, parse_batches, sql_settings
 from kraal.config.key import ConfigDef, ConfigType, Key
 from kraal.connectors.file.config import FILE_SOURCE
 
@@ -33,7 +33,7 @@ ALLOWED = (
 def test_the_connectors_value_overrides_the_workers_and_invalid_values_are_ignored(
     connector: dict[str, str], worker: dict[str, str], wanted: Batches
 ) -> None:
-    assert batches_of(connector, worker) == wanted
+    assert parse_batches(connector, worker) == wanted
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_the_connectors_value_overrides_the_workers_and_invalid_values_are_ignor
 def test_transactions_linger_longer_unless_a_value_is_set(
     connector: dict[str, str], worker: dict[str, str], plain_s: float, transactional_s: float
 ) -> None:
-    assert batches_of(connector, worker).linger_s == plain_s
-    assert batches_of(connector, worker, transactional=True).linger_s == transactional_s
+    assert parse_batches(connector, worker).linger_s == plain_s
+    assert parse_batches(connector, worker, transactional=True).linger_s == transactional_s
 
 
 def test_answers_have_these_keys_only_where_a_config_has_them() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kraal.config.connector.topic_creation import TopicRules, read_rules, read_rules_of
+from kraal.config.connector.topic_creation import TopicRules, read_allowed_rules, read_rules
 from kraal.core.errors import ConfigInvalid
 
 BASE = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "5"}
@@ -45,14 +45,14 @@ def test_a_config_without_keys_has_no_rules() -> None:
 @pytest.mark.parametrize(("enable", "has_rules"), [("true", True), ("FALSE", False), (None, True)])
 def test_a_worker_may_forbid_it(*, enable: str | None, has_rules: bool) -> None:
     worker = {} if enable is None else {"topic.creation.enable": enable}
-    assert (read_rules_of(worker, BASE) is not None) == has_rules
+    assert (read_allowed_rules(worker, BASE) is not None) == has_rules
     if not has_rules:
-        assert read_rules_of(worker, {"topic.creation.groups": "a"}) is None, "nothing is checked either"
+        assert read_allowed_rules(worker, {"topic.creation.groups": "a"}) is None, "nothing is checked either"
 
 
 def test_the_default_group_takes_every_topic_whatever_it_includes() -> None:
     topic_rules = rules(of_group("default", include="a", exclude=".*"))
-    assert topic_rules.group_of("b") is topic_rules.default
+    assert topic_rules.find_group("b") is topic_rules.default
     assert (topic_rules.default.partitions, topic_rules.default.replication_factor) == (5, 1)
     assert topic_rules.default.topic("b").settings == {}
 
@@ -71,7 +71,7 @@ def test_the_default_group_takes_every_topic_whatever_it_includes() -> None:
 def test_the_first_group_that_takes_a_topic_has_it(topic: str, group: str) -> None:
     first = of_group("first", include="orders.*, b, dead", exclude=".*-late,dead")
     second = of_group("second", include="orders.*")
-    assert rules(second, first, groups="first,second").group_of(topic).name == group
+    assert rules(second, first, groups="first,second").find_group(topic).name == group
 
 
 def test_a_group_inherits_numbers_and_nothing_else() -> None:
@@ -87,18 +87,18 @@ def test_a_group_inherits_numbers_and_nothing_else() -> None:
     )
     assert (bare.partitions, bare.replication_factor, bare.settings) == (5, 1, {})
     assert not bare.takes("x"), "without include it has no topics"
-    assert topic_rules.group_of("other").topic("other").settings == {"cleanup.policy": "compact"}
+    assert topic_rules.find_group("other").topic("other").settings == {"cleanup.policy": "compact"}
 
 
 def test_a_group_default_in_the_list_changes_nothing() -> None:
     topic_rules = rules(of_group("late", include="a"), groups="default,late")
     assert [group.name for group in topic_rules.groups] == ["late"]
-    assert topic_rules.group_of("a").name == "late"
+    assert topic_rules.find_group("a").name == "late"
 
 
 def test_expressions_are_javas() -> None:
     topic_rules = rules(of_group("g", include=r"\p{Alpha}+,(?<kind>x)-\k<kind>"), groups="g")
-    assert [topic for topic in ("ab", "a1", "x-x", "x-y") if topic_rules.group_of(topic).name == "g"] == [
+    assert [topic for topic in ("ab", "a1", "x-x", "x-y") if topic_rules.find_group(topic).name == "g"] == [
         "ab",
         "x-x",
     ]
@@ -127,4 +127,4 @@ def test_all_errors_are_named_in_connects_words() -> None:
 
 def test_rules_go_to_sparks_processes() -> None:
     topic_rules = rules(of_group("g", include="a"), groups="g")
-    assert pickle.loads(pickle.dumps(topic_rules)).group_of("a").name == "g"  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(topic_rules)).find_group("a").name == "g"  # noqa: S301 - our own bytes

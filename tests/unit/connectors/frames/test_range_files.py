@@ -15,8 +15,8 @@ from kraal.connectors.frames.range_files import (
     RangeFolder,
     Span,
     Staged,
+    make_name,
     missing,
-    name_of,
     parse,
     redundant,
 )
@@ -30,7 +30,7 @@ def file(start: int, end: int) -> RangeFile:
 
 
 def test_names_say_what_is_in_them() -> None:
-    name = name_of(PLACE, (0, 500), ".snappy.parquet")
+    name = make_name(PLACE, (0, 500), ".snappy.parquet")
     assert name == "a.b-c_d+3+00000000000000000000+00000000000000000499.snappy.parquet"
     assert parse(name) == RangeFile(name, PLACE, (0, 500))
     assert [parse(other) for other in ("_SUCCESS", "part-0.parquet", "a+b+1+2.txt")] == [None] * 3
@@ -59,7 +59,7 @@ def test_chooses_the_files_to_write_and_to_replace(
 ) -> None:
     assert missing((10, 20), [file(*span) for span in there]) == wanted
     for span in there:
-        (tmp_path / name_of(PLACE, span, ".txt")).write_text("")
+        (tmp_path / make_name(PLACE, span, ".txt")).write_text("")
     write(RangeFolder(LocalFiles(tmp_path)), tmp_path, (10, 20))
     assert held(tmp_path) == sorted([*left, *([] if wanted is None else [wanted])])
 

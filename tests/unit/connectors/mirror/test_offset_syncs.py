@@ -12,13 +12,13 @@ import pytest
 from kraal.connectors.mirror.config import MIRROR
 from kraal.connectors.mirror.offset_syncs import (
     OffsetSyncs,
+    make_syncs,
+    make_tracking,
     sync_key,
     sync_value,
-    syncs_of,
     topic_name,
-    tracking_of,
 )
-from kraal.connectors.mirror.topics import choice_of
+from kraal.connectors.mirror.topics import make_choice
 from kraal.plugins.api import OffsetPair, TopicPartition
 
 CONFIG = {
@@ -67,7 +67,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> None:
 def syncs(**changes: str) -> OffsetSyncs:
     config = CONFIG | {key.replace("_", "."): value for key, value in changes.items()}
     parsed = MIRROR.parse(config)
-    sync = syncs_of(config, parsed, choice_of(parsed).naming, [TopicPartition("t", 3)], "m-0")
+    sync = make_syncs(config, parsed, make_choice(parsed).naming, [TopicPartition("t", 3)], "m-0")
     assert sync is not None
     return sync
 
@@ -94,7 +94,7 @@ def test_keys_and_values_are_those_of_kafka() -> None:
 )
 def test_the_topic_is_named_after_the_other_cluster(changes: dict[str, str], name: str) -> None:
     parsed = MIRROR.parse(CONFIG | changes)
-    assert topic_name(parsed, choice_of(parsed).naming) == name
+    assert topic_name(parsed, make_choice(parsed).naming) == name
 
 
 def test_syncs_name_the_topic_of_the_source_and_go_to_its_cluster() -> None:
@@ -157,7 +157,7 @@ def test_a_reason_for_no_syncs_is_logged_once(caplog: pytest.LogCaptureFixture) 
 def test_offset_lag_max_is_the_step_between_two_syncs() -> None:
     sync = syncs()
     for lag, step in (("0", 0), ("100", 100)):
-        tracking = tracking_of(sync, MIRROR.parse(CONFIG | {"offset.lag.max": lag}))
+        tracking = make_tracking(sync, MIRROR.parse(CONFIG | {"offset.lag.max": lag}))
         assert tracking is not None
         assert tracking.step == step
-    assert tracking_of(None, MIRROR.parse(CONFIG)) is None
+    assert make_tracking(None, MIRROR.parse(CONFIG)) is None

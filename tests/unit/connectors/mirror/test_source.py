@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kraal.config.connector.batches import batches_of
+from kraal.config.connector.batches import parse_batches
 from kraal.connectors.mirror import clusters as mirror_clusters
 from kraal.connectors.mirror import source as mirror
 from kraal.connectors.mirror.config import MIRROR
@@ -75,7 +75,7 @@ def started(partitions: str, stored: Mapping[TopicPartition, int], **more: str) 
     )
     task = MirrorSourceTask()
     offsets = {source_partition("west", place): {"offset": last} for place, last in stored.items()}
-    batches = batches_of(config, {})
+    batches = parse_batches(config, {})
     context = TaskContext(
         connector="m", task=0, worker=View(), connector_config=config, max_records=batches.max_records
     )

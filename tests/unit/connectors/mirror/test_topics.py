@@ -10,13 +10,13 @@ from kraal.connectors.mirror.topics import (
     Missing,
     Naming,
     check_offset,
-    choice_of,
     distribute,
     format_partitions,
+    list_partitions,
+    make_choice,
     missing,
     next_offset,
     parse_partitions,
-    partitions_of,
     source_partition,
 )
 from kraal.core.offsets import Offset, Primitive, SourcePartition
@@ -27,7 +27,9 @@ SERVERS = {"source.cluster.bootstrap.servers": "a:1", "target.cluster.bootstrap.
 
 def choice(**changes: str) -> Choice:
     config = {"source.cluster.alias": "west", "target.cluster.alias": "east", **SERVERS}
-    return choice_of(MIRROR.parse(config | {name.replace("_", "."): text for name, text in changes.items()}))
+    return make_choice(
+        MIRROR.parse(config | {name.replace("_", "."): text for name, text in changes.items()})
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_names_in_the_target() -> None:
 
 
 def test_partitions_are_dealt_out_as_java_deals_them() -> None:
-    partitions = partitions_of({"t1": 2, "t0": 8, "t2": 2})
+    partitions = list_partitions({"t1": 2, "t0": 8, "t2": 2})
     shares = [format_partitions(share) for share in distribute(partitions, 3)]
     assert shares == ["t0-0,t0-3,t0-6,t1-1", "t0-1,t0-4,t0-7,t2-0", "t0-2,t0-5,t1-0,t2-1"]
     assert [len(share) for share in distribute(partitions[:2], 5)] == [1, 1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kraal.config.key import ConfigDef
-from kraal.connectors.spark.checks import local_path, options_of
+from kraal.connectors.spark.checks import local_path, parse_options
 from kraal.connectors.spark.sink_config import SPARK_SINK
 from kraal.connectors.spark.source import SparkSourceConnector
 from kraal.connectors.spark.source_config import SPARK_SOURCE
@@ -200,8 +200,8 @@ def test_the_guarantees_of_a_sink(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["query", "dbTable", "sessionInitStatement", "path"])
 def test_options_that_would_be_sql_or_a_key(option: str) -> None:
     with pytest.raises(ValueError, match=rf"the option spark\.option\.{option} is not allowed: "):
-        options_of({f"spark.option.{option}": "x"})
-    assert options_of({"spark.option.fetchsize": "7", "spark.format": "jdbc"}) == {"fetchsize": "7"}
+        parse_options({f"spark.option.{option}": "x"})
+    assert parse_options({"spark.option.fetchsize": "7", "spark.format": "jdbc"}) == {"fetchsize": "7"}
 
 
 @pytest.mark.parametrize("text", ["/a b", "file:/a b", "file:///a b"])

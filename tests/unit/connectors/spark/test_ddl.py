@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.connectors.spark.ddl import columns_of
+from kraal.connectors.spark.ddl import parse_columns
 
 
 def test_columns_and_their_types() -> None:
@@ -10,7 +10,7 @@ def test_columns_and_their_types() -> None:
         "id BIGINT NOT NULL, `a ``b` STRING COMMENT 'it\\'s, a text', c decimal(10, 2), d array<map<string,int>>,"
         " e struct<x: int not null, `y z`: struct<>>, f VARCHAR(3), g timestamp_ntz, h: int"
     )
-    assert columns_of(ddl) == {
+    assert parse_columns(ddl) == {
         "id": "bigint",
         "a `b": "string",
         "c": "decimal",
@@ -47,5 +47,5 @@ def test_columns_and_their_types() -> None:
 )
 def test_names_the_error(ddl: str, says: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is looked at
-        columns_of(ddl)
+        parse_columns(ddl)
     assert says in str(caught.value)

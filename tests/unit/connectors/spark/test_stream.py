@@ -22,7 +22,7 @@ from kraal.connectors.spark.stream_checkpoint import (
     Place,
     check_checkpoint,
     last_batch_in,
-    partition_of,
+    make_partition,
     query_in,
 )
 from kraal.core.offsets import Offset, SourcePartition
@@ -140,7 +140,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 
 def place(bench: Bench, batch: int) -> dict[SourcePartition, Offset]:
-    return {partition_of("rate", str(bench.checkpoint)): {"batch": batch, "query": "q"}}
+    return {make_partition("rate", str(bench.checkpoint)): {"batch": batch, "query": "q"}}
 
 
 def test_the_query_continues_only_when_a_batch_is_stored(bench: Bench) -> None:

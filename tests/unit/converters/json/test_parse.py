@@ -6,7 +6,7 @@ import pytest
 
 from kraal.converters.json.parse import EXACT, QUICK, parse
 from kraal.core.traces import last_cause
-from kraal.engine.records.fault import stack_of
+from kraal.engine.records.fault import format_stack
 from kraal.plugins.model.records import DataException
 
 
@@ -27,7 +27,7 @@ def test_the_cause_tells_the_position_in_the_text_as_written(text: str, reason: 
     for decoder in (QUICK, EXACT):
         with pytest.raises(DataException) as raised:
             parse(text, decoder)
-        assert last_cause(stack_of(raised.value)) == f"json.decoder.JSONDecodeError: {reason}"
+        assert last_cause(format_stack(raised.value)) == f"json.decoder.JSONDecodeError: {reason}"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kraal.converters.protobuf.from_connect import proto_of
+from kraal.converters.protobuf.from_connect import to_proto
 from kraal.converters.protobuf.link import Linked, link
 from kraal.converters.protobuf.model import ProtoInvalid, map_entry_name, map_field_name
 from kraal.converters.protobuf.names import NAMESPACE, ProtobufOptions
@@ -127,7 +127,7 @@ message Wide {
 
 
 def test_a_record_is_written_as_confluents_serializer_prints_it() -> None:
-    assert proto_of(WIDE, PLAIN) == (WIDE_TEXT, "a.b.Wide")
+    assert to_proto(WIDE, PLAIN) == (WIDE_TEXT, "a.b.Wide")
 
 
 def test_written_values_are_read_back() -> None:
@@ -149,7 +149,7 @@ def test_written_values_are_read_back() -> None:
 
 
 def test_the_same_message_is_written_again_from_what_was_read() -> None:
-    again, name = proto_of(read(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), PLAIN)
+    again, name = to_proto(read(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), PLAIN)
     assert name == "a.b.Wide"
     assert {line.strip() for line in again.splitlines()} == {line.strip() for line in WIDE_TEXT.splitlines()}
 
@@ -161,9 +161,9 @@ def test_a_schema_that_is_not_a_struct_becomes_one_of_googles_wrappers() -> None
         (Type.STRING, "StringValue", 7),
         (Type.FLOAT64, "DoubleValue", 0),
     ):
-        text, full_name = proto_of(Schema(type=kind), PLAIN)
+        text, full_name = to_proto(Schema(type=kind), PLAIN)
         assert (text, full_name) == (WRAPPERS_TEXT, f"google.protobuf.{name}")
-        assert wrappers.path_of(full_name) == [at]
+        assert wrappers.find_path(full_name) == [at]
     assert connect_schema(wrappers.message_at([7]), PLAIN, 3) == replace(STRING, version=3)
     raw = connect_schema(wrappers.message_at([7]), ProtobufOptions(wrapper_for_raw=False), None)
     assert (raw.type, raw.name) == (Type.STRUCT, "StringValue")
@@ -172,20 +172,20 @@ def test_a_schema_that_is_not_a_struct_becomes_one_of_googles_wrappers() -> None
 def test_optional_is_a_word_or_a_wrapper_where_that_is_asked_for() -> None:
     schema = struct("R", a=OPTIONAL_STRING, b=INT, c=optional(LONG))
     word, wrapper = ProtobufOptions(optional_for_nullables=True), ProtobufOptions(wrapper_for_nullables=True)
-    assert "  optional string a = 1;\n  int32 b = 2;\n  optional int64 c = 3;\n" in proto_of(schema, word)[0]
-    text = proto_of(schema, wrapper)[0]
+    assert "  optional string a = 1;\n  int32 b = 2;\n  optional int64 c = 3;\n" in to_proto(schema, word)[0]
+    text = to_proto(schema, wrapper)[0]
     assert 'import "google/protobuf/wrappers.proto";\n' in text
     assert (
         "  google.protobuf.StringValue a = 1;\n  int32 b = 2;\n  google.protobuf.Int64Value c = 3;\n" in text
     )
     for options in (word, wrapper):
-        back = fields_of(read(proto_of(schema, options)[0], options))
+        back = fields_of(read(to_proto(schema, options)[0], options))
         assert [(each.type, each.optional) for each in back.values()] == [
             (Type.STRING, True),
             (Type.INT32, False),
             (Type.INT64, True),
         ]
-    assert all(each.optional for each in fields_of(read(proto_of(schema, PLAIN)[0])).values())
+    assert all(each.optional for each in fields_of(read(to_proto(schema, PLAIN)[0])).values())
 
 
 ONEOF = """syntax = "proto3"; package p;
@@ -235,26 +235,26 @@ def test_a_parameter_names_each_integer_kind() -> None:
     assert [each.schema.parameters.get(f"{NAMESPACE}.Type", "") for each in schema_.fields] == [
         "" if kind in {"int32", "int64"} else kind for kind in kinds
     ]
-    again = linked(proto_of(schema_, PLAIN)[0]).message_at([0])
+    again = linked(to_proto(schema_, PLAIN)[0]).message_at([0])
     assert [each.kind for each in again.fields] == kinds
 
 
 def test_names_that_protobuf_does_not_take_are_refused_or_replaced() -> None:
     schema = struct("org.a-b", **{"1 x\u00e9": INT, "_y": INT})
     with pytest.raises(DataException, match=r"Invalid Protobuf name 'a-b'.*scrub.invalid.names"):
-        proto_of(schema, PLAIN)
-    text, name = proto_of(schema, ProtobufOptions(scrub_names=True))
+        to_proto(schema, PLAIN)
+    text, name = to_proto(schema, ProtobufOptions(scrub_names=True))
     assert name == "org.a_b"
     assert "int32 x1_x_C3_A9 = 1;\n  int32 x_y = 2;" in text
 
 
 def test_records_and_maps_without_names_are_counted() -> None:
     schema = struct(None, inner=struct(None, x=INT), m=Schema(type=Type.MAP, key=STRING, value=INT))
-    text, name = proto_of(schema, PLAIN)
+    text, name = to_proto(schema, PLAIN)
     assert name == "ConnectDefault1"
     assert "ConnectDefault2 inner = 1;\n  repeated ConnectDefault3Entry m = 2;" in text
     inner = struct("R", r=struct("r", x=INT))
-    assert "rMessage r = 1;" in proto_of(inner, PLAIN)[0]
+    assert "rMessage r = 1;" in to_proto(inner, PLAIN)[0]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_records_and_maps_without_names_are_counted() -> None:
 )
 def test_rejects_schemas_that_protobuf_cannot_express(schema: Schema | None, message: str) -> None:
     with pytest.raises(DataException, match=message):
-        proto_of(schema, PLAIN)
+        to_proto(schema, PLAIN)
 
 
 def test_maps_are_called_as_guava_calls_them() -> None:
@@ -344,8 +344,8 @@ def test_messages_are_counted_as_they_are_written() -> None:
     file = linked(text)
     for path, name in (([0], "A"), ([1], "F"), ([0, 0], "A.B"), ([0, 1, 0], "A.C.D")):
         assert file.message_at(path).full_name == name
-        assert file.path_of(name) == path
-    assert file.path_of("A.MEntry") is None, "nobody wrote it"
+        assert file.find_path(name) == path
+    assert file.find_path("A.MEntry") is None, "nobody wrote it"
     for path in ([2], [0, 2], [-1]):
         with pytest.raises(ProtoInvalid, match="point to no message"):
             file.message_at(path)

@@ -13,7 +13,7 @@ from kraal.converters.avro.converter import AvroConverter
 from kraal.converters.schema_registry import client
 from kraal.converters.schema_registry.client import RegistryRejected
 from kraal.core.secrets import secrets
-from kraal.engine.records.fault import stack_of
+from kraal.engine.records.fault import format_stack
 from kraal.plugins.api import ByRecords, DataException, RetriableError
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
@@ -179,7 +179,7 @@ def test_bytes_that_are_not_from_here_are_refused(
 ) -> None:
     with pytest.raises(DataException, match=message) as raised:
         avro(registry).decode("t", data)
-    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in stack_of(raised.value)
+    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(raised.value)
 
 
 def test_a_schema_of_another_format_is_refused(registry: SchemaRegistryServer) -> None:

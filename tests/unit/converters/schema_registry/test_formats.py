@@ -13,7 +13,7 @@ import pytest
 from kraal.converters.json_schema.converter import JsonSchemaConverter
 from kraal.converters.protobuf.converter import ProtobufConverter
 from kraal.converters.schema_registry.converter import RegistryConverter
-from kraal.engine.records.fault import stack_of
+from kraal.engine.records.fault import format_stack
 from kraal.plugins.api import DataException, RetriableError
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
@@ -150,7 +150,7 @@ def test_bytes_that_are_not_from_here_are_refused(
     begins = f"Cannot decode a record of topic t as {'Protobuf' if kind == 'PROTOBUF' else 'JSON'}"
     with pytest.raises(DataException, match=f"{begins}: .*{message}") as raised:
         converter(cls, registry).decode("t", bad)
-    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in stack_of(raised.value)
+    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(raised.value)
 
 
 def test_an_invalid_registered_schema_fails_the_record(registry: SchemaRegistryServer) -> None:

@@ -8,7 +8,7 @@ from typing_extensions import override
 from kraal.engine.client_options import producer_options
 from kraal.engine.kafka_io.offset_pairs import (
     PairTracker,
-    pairs_of,
+    parse_pairs,
     report,
     report_unknown,
     report_written,
@@ -18,8 +18,8 @@ from kraal.plugins.api import OffsetPair, OffsetTracking, TopicPartition
 
 
 def test_reads_the_interceptors_lines() -> None:
-    assert pairs_of("") == {}
-    assert pairs_of("west.t 0 5 3\nwest.u_v 12 1 1 9 4\n") == {
+    assert parse_pairs("") == {}
+    assert parse_pairs("west.t 0 5 3\nwest.u_v 12 1 1 9 4\n") == {
         TopicPartition("west.t", 0): [OffsetPair(5, 3)],
         TopicPartition("west.u_v", 12): [OffsetPair(1, 1), OffsetPair(9, 4)],
     }

@@ -14,7 +14,7 @@ from kraal.converters.primitive.string import StringConverter
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import MAX_BYTES, MAX_ROWS, is_plain, is_small, stream_of
+from kraal.engine.lanes.rows import MAX_BYTES, MAX_ROWS, is_plain, is_small, write_stream
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Converter, Schema
 from kraal.plugins.model.schema import STRING, Type
@@ -113,7 +113,7 @@ def test_a_stream_has_the_rows_of_all_batches_with_their_numbers() -> None:
     other = pa.table(
         {"topic": ["v"], "key": [None], "value": [b"\xff"], "headers": headers, "partition": [3]}
     )
-    stream = stream_of([(7, pending(pa.table({"value": ["a", "b"]}), "t")), (8, pending(other, None))])
+    stream = write_stream([(7, pending(pa.table({"value": ["a", "b"]}), "t")), (8, pending(other, None))])
     with pa.ipc.open_stream(stream) as reader:
         rows = reader.read_all()
     assert rows["batch"].to_pylist() == [7, 7, 8]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import VariantVal
 
-from kraal.engine.records.values import times_of, values_of
+from kraal.engine.records.values import read_times, read_values
 from kraal.plugins.model.records import Float32, Instant, Struct
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
 
@@ -19,39 +19,39 @@ LONG = Schema(type=Type.INT64)
 def test_structs_lists_and_maps_with_their_schema() -> None:
     schema = Schema(type=Type.STRUCT, fields=(Field(name="a", schema=LONG), Field(name="b", schema=STRING)))
     column = pa.array([{"a": 1, "b": None}, None], pa.struct([("a", pa.int64()), ("b", pa.string())]))
-    first, second = values_of(column, schema)
+    first, second = read_values(column, schema)
     assert isinstance(first, Struct)
     assert (first.schema, first.values, second) == (schema, {"a": 1, "b": None}, None)
     of_structs = pa.array([[{"a": 2}], []], pa.list_(pa.struct([("a", pa.int64())])))
-    structs = values_of(of_structs, Schema(type=Type.ARRAY, value=schema))
+    structs = read_values(of_structs, Schema(type=Type.ARRAY, value=schema))
     assert [[each.values for each in row] for row in structs] == [[{"a": 2}], []]
     pairs = pa.array([[("k", 1.5)]], pa.map_(pa.string(), pa.float32()))
-    (mapped,) = values_of(pairs, Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.FLOAT32)))
+    (mapped,) = read_values(pairs, Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.FLOAT32)))
     assert mapped == {"k": 1.5}
     assert type(mapped["k"]) is Float32
 
 
 def test_times_are_instants_and_decimals_stay() -> None:
     moment = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.UTC)
-    assert values_of(pa.array([moment], pa.timestamp("us", tz="UTC")), None) == [Instant(1500)]
-    assert values_of(pa.array([dt.date(1970, 1, 3)], pa.date32()), None) == [Instant(2 * 86_400_000)]
-    assert values_of(pa.array([Decimal("1.50")], pa.decimal128(10, 2)), None) == [Decimal("1.50")]
-    assert times_of(pa.array([moment, None], pa.timestamp("us", tz="UTC"))) == [1500, None]
+    assert read_values(pa.array([moment], pa.timestamp("us", tz="UTC")), None) == [Instant(1500)]
+    assert read_values(pa.array([dt.date(1970, 1, 3)], pa.date32()), None) == [Instant(2 * 86_400_000)]
+    assert read_values(pa.array([Decimal("1.50")], pa.decimal128(10, 2)), None) == [Decimal("1.50")]
+    assert read_times(pa.array([moment, None], pa.timestamp("us", tz="UTC"))) == [1500, None]
     early = pa.array([-1, -1000, -1001], pa.int64())
-    assert times_of(early.cast(pa.timestamp("us", tz="UTC"))) == [-1, -1, -2], "rounded down, as by columns"
-    assert times_of(early.cast(pa.timestamp("ms", tz="UTC"))) == [-1, -1000, -1001]
+    assert read_times(early.cast(pa.timestamp("us", tz="UTC"))) == [-1, -1, -2], "rounded down, as by columns"
+    assert read_times(early.cast(pa.timestamp("ms", tz="UTC"))) == [-1, -1000, -1001]
 
 
 def test_without_a_schema_structs_are_objects_and_a_variant_is_what_it_holds() -> None:
-    assert values_of(pa.array([{"x": {"y": 1}}]), None) == [{"x": {"y": 1}}]
+    assert read_values(pa.array([{"x": {"y": 1}}]), None) == [{"x": {"y": 1}}]
     variant = VariantVal.parseJson('{"a":[1,"b",null]}')
     column = pa.array(
         [{"value": variant.value, "metadata": variant.metadata}],
         pa.struct([("value", pa.binary()), ("metadata", pa.binary())]),
     )
-    assert values_of(column, None) == [{"a": [1, "b", None]}]
+    assert read_values(column, None) == [{"a": [1, "b", None]}]
 
 
 def test_a_type_that_connect_has_no_values_for_is_refused_by_its_name() -> None:
     with pytest.raises(ValueError, match=r"^transforms do not support columns of type duration"):
-        values_of(pa.array([1], pa.duration("s")), None)
+        read_values(pa.array([1], pa.duration("s")), None)

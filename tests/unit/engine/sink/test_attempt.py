@@ -14,7 +14,7 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.records.steps import Summary
 from kraal.engine.sink.attempt import BatchAttempt, SinkParts
-from kraal.engine.sink.ranges import offsets_of
+from kraal.engine.sink.ranges import to_offsets
 from kraal.engine.sink.ways import GetSpark, NotByColumns, Put, ReadBatch, TaskFacts, Way
 from kraal.metrics.errors import NO_ERRORS
 from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
@@ -73,7 +73,7 @@ def test_result_of_a_batch_without_outcomes_counts_all_its_records() -> None:
     done = Bench([None]).attempt()
     assert done is not None
     assert (done.records, done.read, done.errors) == (5, 5, NO_ERRORS)
-    assert (done.offsets, set(done.topics)) == (offsets_of(RANGES), {TopicName("t")})
+    assert (done.offsets, set(done.topics)) == (to_offsets(RANGES), {TopicName("t")})
     assert done.way == "read by Spark, converted by columns: many records wait"
 
 

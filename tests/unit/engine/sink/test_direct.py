@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from typing_extensions import override
 
-from kraal.connectors.file.sink import FileStreamSinkTask, texts_of
+from kraal.connectors.file.sink import FileStreamSinkTask, list_texts
 from kraal.converters.json.converter import JsonConverter
 from kraal.converters.primitive.bytearray import ByteArrayConverter
 from kraal.converters.primitive.string import StringConverter
@@ -71,7 +71,7 @@ def test_the_table_has_the_columns_and_types_of_the_frame() -> None:
         pa.binary(),
         pa.string(),
     )
-    (texts,) = texts_of(written)
+    (texts,) = list_texts(written)
     assert texts.to_pylist() == [b"one", b"null", b"caf\xc3\xa9", b"\xff"], "as Java's println prints them"
 
 

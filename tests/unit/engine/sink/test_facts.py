@@ -11,7 +11,7 @@ from typing_extensions import override
 from kraal.connectors.file.sink import FileStreamSinkTask
 from kraal.connectors.spark.sink import SparkSinkTask
 from kraal.engine.record_path import RecordPath
-from kraal.engine.sink.executor import facts_of
+from kraal.engine.sink.executor import collect_facts
 from kraal.engine.sink.ways import SinkWay, Way
 from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 
@@ -60,4 +60,4 @@ def test_waits_only_where_few_records_need_no_job_and_no_interval_is_set(
     task: type[SinkTask], ways: dict[Way, SinkWay], why: str | None, *, has_interval: bool, expected: bool
 ) -> None:
     path = RecordPath(cast("Any", None), None, why)
-    assert facts_of(task(), path, ways, waits=not has_interval).waits is expected
+    assert collect_facts(task(), path, ways, waits=not has_interval).waits is expected

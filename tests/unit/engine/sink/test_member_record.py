@@ -8,7 +8,7 @@ import pytest
 
 from kraal.core.message_headers import Headers
 from kraal.engine.sink.frame import tail_table
-from kraal.engine.sink.member_record import record_of
+from kraal.engine.sink.member_record import make_record
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Message:
 
 @pytest.mark.parametrize(("given", "headers"), [(None, ()), ([("a", b"1")], [("a", b"1")])])
 def test_a_message_becomes_a_record_with_its_headers(given: Headers | None, headers: Headers) -> None:
-    record = record_of(Message(given))
+    record = make_record(Message(given))
     assert (record.offset, record.timestamp_type, record.headers) == (7, 0, headers)
     assert tail_table([record])["headers"].to_pylist() == [
         [{"key": name, "value": value} for name, value in headers] or None
@@ -55,6 +55,6 @@ def test_a_message_becomes_a_record_with_its_headers(given: Headers | None, head
 
 @pytest.mark.parametrize("refusal", [UnicodeDecodeError, SystemError])
 def test_a_header_name_that_is_not_utf8_leaves_the_tail_to_spark(refusal: type[Exception]) -> None:
-    record = record_of(Message(refusal=refusal))
+    record = make_record(Message(refusal=refusal))
     assert (record.value, record.headers) == (b"v", None)
-    assert tail_table([record_of(Message()), record]) is None
+    assert tail_table([make_record(Message()), record]) is None

@@ -14,7 +14,7 @@ from kraal.connectors.file.sink import FileStreamSinkTask
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import TaskSpec
-from kraal.engine.executor import result_of
+from kraal.engine.executor import run_job
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
@@ -104,7 +104,7 @@ class Bench:
             ),
             batches=lambda _: Batches(),
             after=lambda *_: None,
-            launch=lambda function: lambda done: done(result_of(function)),
+            launch=lambda function: lambda done: done(run_job(function)),
         )
         group: Any = SimpleNamespace(cancel_running=lambda: None)
         spec = TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={"topics": "t"})

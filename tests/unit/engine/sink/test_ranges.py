@@ -5,7 +5,7 @@ import pytest
 from kraal.config.clients.offset_reset import OffsetReset
 from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.engine.sink import ranges
-from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange, Start, next_ranges, pieces, start_of
+from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange, Start, choose_start, next_ranges, pieces
 from kraal.plugins.api import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -38,12 +38,12 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 def test_start(committed: int | None, policy: str, expected: Start) -> None:
     since = {3_600_000: 7, 1000: None, 9 * 86_400_000: 3}
     reset = OffsetReset.parse(policy)
-    assert start_of(P0, committed, Bounds(5, 9), reset, lambda _, age_ms: since[age_ms]) == expected
+    assert choose_start(P0, committed, Bounds(5, 9), reset, lambda _, age_ms: since[age_ms]) == expected
 
 
 def test_policy_none_fails_with_the_key() -> None:
     with pytest.raises(OffsetOutOfRange, match="t-0: no committed offset"):
-        start_of(P0, None, Bounds(5, 9), OffsetReset("none"), lambda *_: None)
+        choose_start(P0, None, Bounds(5, 9), OffsetReset("none"), lambda *_: None)
 
 
 def test_ranges_are_capped_and_shared() -> None:

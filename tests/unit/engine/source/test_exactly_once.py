@@ -20,7 +20,7 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
-from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.executor import JobLauncher, JobResult, run_job
 from kraal.engine.lanes.rows import python_columns
 from kraal.engine.pace import Pace
 from kraal.engine.records.source_pass import HEADERS
@@ -141,8 +141,8 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
     )
     context = SimpleNamespace(
         worker={},
-        launch=lambda function: lambda done: done(result_of(function)),
-        run=lambda function, done: done(result_of(function)),
+        launch=lambda function: lambda done: done(run_job(function)),
+        run=lambda function, done: done(run_job(function)),
         poll_interval_s=1.0,
         pace=Pace(time.monotonic),
         batches=lambda _: Batches(),

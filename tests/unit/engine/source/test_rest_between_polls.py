@@ -18,7 +18,7 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module
 from kraal.engine.api import Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
-from kraal.engine.executor import result_of
+from kraal.engine.executor import run_job
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.source import executor as module
@@ -83,7 +83,7 @@ class Bench:
             pace=Pace(time.monotonic),
             task_context=lambda _: None,
             batches=lambda _: Batches(),
-            launch=lambda function: lambda done: host.pool.submit(lambda: done(result_of(function))),
+            launch=lambda function: lambda done: host.pool.submit(lambda: done(run_job(function))),
         )
         group: Any = SimpleNamespace(job=contextlib.nullcontext, cancel=lambda: None, renew=lambda: None)
         self.run = TaskRun(

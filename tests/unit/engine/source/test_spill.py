@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kraal.engine.source.spill import Rows, _write, rows_of
+from kraal.engine.source.spill import Rows, _write, to_rows
 
 SCHEMA = pa.schema([("topic", pa.string()), ("value", pa.binary()), ("note", pa.string())])
 
@@ -40,8 +40,8 @@ def test_a_partition_without_rows_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_table_s_rows_are_sorted_out_as_well() -> None:
-    rows = rows_of(pa.Table.from_batches([batch(("a", b"1", None), (None, None, "{}"))]))
+    rows = to_rows(pa.Table.from_batches([batch(("a", b"1", None), (None, None, "{}"))]))
     assert (rows.count, sorted(rows.topics)) == (1, ["a"])
     assert list(rows.notes) == ["{}"]
     assert read(rows) == [{"topic": "a", "value": b"1"}]
-    assert rows_of(pa.table({"value": [b"1"]})).topics == frozenset()
+    assert to_rows(pa.table({"value": [b"1"]})).topics == frozenset()

@@ -8,7 +8,7 @@ from kraal.connectors.mirror.topics import source_partition
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.kafka_io.record_times import INTERCEPTORS
-from kraal.engine.streaming.delivery_tracking import Place, options, places_of
+from kraal.engine.streaming.delivery_tracking import Place, options, parse_places
 from kraal.engine.streaming.real_time_query import QueryProgress, progress_between
 from kraal.plugins.api import OffsetPair, SourceStream, TopicPartition
 
@@ -31,8 +31,8 @@ STREAM = SourceStream(
 
 
 def test_reads_the_interceptors_text() -> None:
-    assert places_of("{}") == {}
-    assert places_of("{west.t 0=2 -1 -1 0, west.u_v 12=0 8400 512 17}") == {
+    assert parse_places("{}") == {}
+    assert parse_places("{west.t 0=2 -1 -1 0, west.u_v 12=0 8400 512 17}") == {
         A: Place(waiting=2, done=None, at=None, written=0),
         B: Place(waiting=0, done=8400, at=512, written=17),
     }

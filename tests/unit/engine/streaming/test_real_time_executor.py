@@ -181,10 +181,10 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "_STORE_INTERVAL_S", 0.0)
     monkeypatch.setattr(module, "StreamQuery", Query)
-    monkeypatch.setattr(module, "reader_of", lambda *_: dict.fromkeys)
+    monkeypatch.setattr(module, "make_reader", lambda *_: dict.fromkeys)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
-    monkeypatch.setattr(module, "slots_of", lambda _: 4)
+    monkeypatch.setattr(module, "count_slots", lambda _: 4)
     Query.made = []
     host = Threads()
     yield Bench(host, tmp_path)
